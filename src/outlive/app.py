@@ -113,15 +113,15 @@ class Application:
         self._mcp = McpHttpFrontend(lambda: mcp_service(engine, terminals, layout, settings, extend_mcp))
         self._rest = RestFrontend(
             lambda: rest_service(engine, terminals, settings),
-            engine.check,
+            engine.health.check,
             functools.partial(found_so_far, engine),
         )
         own_uid = os.getuid()
-        self._peers = Peers(layout, own_uid=own_uid, living=engine.may_live)
+        self._peers = Peers(layout, own_uid=own_uid, living=engine.queries.may_live)
         self._bridge_port = bridge_port
         self._bridge = self._bridge_door(settings, layout, own_uid)
         self.routes = self._all_routes()
-        self._tokens = TokenBook(TokenFile(layout), engine.grants.find, known=engine.known)
+        self._tokens = TokenBook(TokenFile(layout), engine.grants.find, known=engine.queries.known)
         self.asgi: ASGIApp = self._guarded(settings, self._entry(settings, own_uid))
 
     def _entry(self, settings: Settings, own_uid: int) -> Authenticator:
@@ -167,7 +167,7 @@ class Application:
             names=_names(settings),
             origins=frozenset(settings.allow_origin),
             open_paths=frozenset({HEALTH_PATH}),
-            answer=AuditedErrors(dialects, self._engine.announce),
+            answer=AuditedErrors(dialects, self._engine.events.publish),
         )
 
     def _all_routes(self) -> list[BaseRoute]:
@@ -189,32 +189,32 @@ class Application:
             StoreCorrupt: The registry could not even be made anew.
         """
         settings, engine = self._settings, self._engine
-        if engine.policy.is_active or settings.allowed_commands:
+        if engine.settings.policy.is_active or settings.allowed_commands:
             path = engine.environment.get("PATH", "")
-            await asyncio.to_thread(log_openness, settings, engine.policy, path)
+            await asyncio.to_thread(log_openness, settings, engine.settings.policy, path)
         if self._audit is not None:
             self._audit.open()
             self._stack.callback(self._audit.close)
             self._stack.callback(self._audit.enter, "server_stopped", pid=os.getpid())
             self._audit.enter("server_started", pid=os.getpid(), version=__version__)
-            self._stack.callback(self._engine.subscribe_events(self._audit.note, kinds=audited_kinds()))
-            self._engine.witness_with(self._audit.witness)
+            self._stack.callback(self._engine.events.subscribe(self._audit.note, kinds=audited_kinds()))
+            self._engine.events.witness_with(self._audit.witness)
         self._stack.callback(self._process_log.flush)
-        hear = self._engine.subscribe_events
+        hear = self._engine.events.subscribe
         self._stack.callback(hear(self._learn, kinds=(KeeperConnected,)))
-        self._stack.callback(self._engine.subscribe_events(self._process_log.note, kinds=logged_kinds()))
-        self._stack.callback(self._engine.subscribe_events(self._metrics.note, kinds=tuple(counted_kinds())))
+        self._stack.callback(self._engine.events.subscribe(self._process_log.note, kinds=logged_kinds()))
+        self._stack.callback(self._engine.events.subscribe(self._metrics.note, kinds=tuple(counted_kinds())))
         try:
             await self._stack.enter_async_context(self._tokens)
             self._stack.push_async_callback(self._containers.close)
             await self._stack.enter_async_context(self._engine)
             if self._audit is not None:
-                await self._engine.remember_audit_log(self._audit.tell_name)
+                await self._engine.records.remember_audit_log(self._audit.tell_name)
                 # A short life, too, must leave the log's name in the registry, which closes with the engine.
                 self._stack.push_async_callback(asyncio.to_thread, self._audit.wait_begun)
             self._stack.callback(remove_when_closed(self._engine, self._containers))
             if await asyncio.to_thread(os.path.isdir, self._containers_folder):
-                await engine.known()  # none may be taken for one that nobody uses
+                await engine.queries.known()  # none may be taken for one that nobody uses
             await self._containers.open()
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)
@@ -234,9 +234,9 @@ class Application:
         """How many processes, or what they left running, live now."""
         # A finished process stays among the live ones until its last state is committed.
         found = sum(
-            not process.is_closed or process.record.descendants > 0 for process in self._engine.live()
+            not process.is_closed or process.record.descendants > 0 for process in self._engine.queries.live()
         )
-        finding = self._engine.finding.progress
+        finding = self._engine.reconciliation.progress
         return found if finding is None else max(found, finding.of)
 
     def _learn(self, event: Event) -> None:
@@ -252,7 +252,7 @@ class Application:
         """End every process (TERM, grace period, KILL) and wait until all have ended, or patience has."""
         grace_s = self._settings.grace_s
         note = "The server was stopped together with its processes."
-        await self._engine.cancel_all(note=note, grace_s=grace_s, deadline_s=grace_s + _STOP_PATIENCE_S)
+        await self._engine.bulk.cancel(note=note, grace_s=grace_s, deadline_s=grace_s + _STOP_PATIENCE_S)
 
     async def _show_metrics(self, _request: Request) -> Response:
         # The Prometheus library costs 90 ms, once: neither the start nor the event loop has them to spare.
@@ -261,13 +261,13 @@ class Application:
         return Response(text, headers={"content-type": exposition.CONTENT_TYPE})
 
     def _live_view(self) -> LiveView:
-        live = [process for process in self._engine.live() if not process.is_complete]
+        live = [process for process in self._engine.queries.live() if not process.is_complete]
         return LiveView(
-            starts=self._engine.started_count,
+            starts=self._engine.starts.count,
             states=Counter(process.state for process in live),
             stdout_bytes=sum(process.stdout_bytes for process in live),
             stderr_bytes=sum(process.stderr_bytes for process in live),
-            subscribers=sum(process.subscriber_count for process in self._engine.live()),
+            subscribers=sum(process.subscriber_count for process in self._engine.queries.live()),
             lag_bytes=self._jsonrpc.lag_bytes,
             connections=self._jsonrpc.open_count + self._terminal.open_count,
         )

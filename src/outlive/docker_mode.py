@@ -69,7 +69,7 @@ def living_containers(engine: Engine) -> set[str]:
     """Return the names of the containers in which a process lives, or will."""
     return {
         name
-        for process in engine.live()
+        for process in engine.queries.live()
         if (name := process.record.location.container) is not None
         and not (process.is_closed and process.record.descendants == 0)
     }
@@ -96,4 +96,4 @@ def remove_when_closed(engine: Engine, containers: Containers) -> Callable[[], N
             removing.add(task := asyncio.create_task(remove(name), name=f"let go of {name}"))
             task.add_done_callback(removing.discard)
 
-    return engine.subscribe_events(hear, kinds=(ProcessClosed, StartRejected))
+    return engine.events.subscribe(hear, kinds=(ProcessClosed, StartRejected))

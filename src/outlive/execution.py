@@ -35,7 +35,7 @@ def engine_and_containers(
         return living_containers(engine)
 
     def located(process_id: ProcessId) -> str:
-        return engine.backend_of(process_id)
+        return engine.queries.backend_of(process_id)
 
     nodes = _nodes(settings, layout)
     _check_place(settings, nodes)

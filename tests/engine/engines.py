@@ -24,7 +24,7 @@ class _KnowingEngine(Engine):
         await super().__aenter__()
         try:
             async with asyncio.timeout(30):
-                await self.finding.over()
+                await self.reconciliation.over()
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
@@ -43,9 +43,9 @@ def an_engine(state_dir: Path, *, backend: Backend | None = None, **settings: ob
 
 async def run(engine: Engine, line: str, *, owner: Owner = ME, **options: object) -> Process:
     """Run a command to its completion."""
-    process = await engine.start(Command(line=line, **options), owner=owner)  # type: ignore[arg-type] # options by name
+    process = await engine.starts.start(Command(line=line, **options), owner=owner)  # type: ignore[arg-type] # options by name
     async with asyncio.timeout(15):
-        await engine.wait(process)
+        await engine.queries.wait(process)
     return process
 
 
@@ -62,7 +62,7 @@ async def output_of(process: Process) -> tuple[bytes, bytes]:
 async def settled(engine: Engine, process: Process) -> None:
     """Wait until the engine has let go of a finished process: its last state is committed."""
     async with asyncio.timeout(10):
-        while any(process is one for one in engine.live()):  # noqa: ASYNC110 - letting go has no event
+        while any(process is one for one in engine.queries.live()):  # noqa: ASYNC110 - letting go has no event
             await asyncio.sleep(0.005)
 
 

@@ -38,16 +38,16 @@ from tests.engine.held_backend import HeldBackend
 async def serve():
     backend = HeldBackend(Path({state!r}))
     async with an_engine(Path({state!r}), backend=backend) as engine:
-        first = asyncio.ensure_future(engine.start(Command(line="true", group="g", group_limit=1), owner=ME))
+        first = asyncio.ensure_future(engine.starts.start(Command(line="true", group="g", group_limit=1), owner=ME))
         while not backend.asked:
             await asyncio.sleep(0)
         backend.arrive(backend.asked[0])
         await first
-        second = await engine.start(Command(line="touch {trace}", group="g"), owner=ME)
-        await engine.limit_group("me", "g", 2)
+        second = await engine.starts.start(Command(line="touch {trace}", group="g"), owner=ME)
+        await engine.queue.set_limit("me", "g", 2)
         while not backend.asked:
             await asyncio.sleep(0)
-        await engine.cancel(second, note={note!r})
+        await engine.controls.cancel(second, note={note!r})
         print(second.process_id, flush=True)
         await asyncio.sleep(1000)
 
@@ -64,20 +64,20 @@ def held(tmp_path: Path) -> HeldBackend:
 async def _queued(engine: Engine, held: HeldBackend) -> Process:
     """Fill the group "g" and let one command wait."""
     first = asyncio.ensure_future(
-        engine.start(Command(line="sleep 1000", group="g", group_limit=1), owner=ME)
+        engine.starts.start(Command(line="sleep 1000", group="g", group_limit=1), owner=ME)
     )
     await poll_until(lambda: bool(held.asked))
     held.arrive(held.asked[0])
     await first
-    second = await engine.start(Command(line="exit 7", group="g"), owner=ME)
+    second = await engine.starts.start(Command(line="exit 7", group="g"), owner=ME)
     assert second.state is State.QUEUED
     return second
 
 
 async def _behind(engine: Engine, gate: Gate, line: str) -> tuple[Process, Process]:
     """Fill the group "g" until the gate opens, and let a line wait."""
-    first = await engine.start(Command(line=gate.wait, group="g", group_limit=1), owner=ME)
-    return first, await engine.start(Command(line=line, group="g"), owner=ME)
+    first = await engine.starts.start(Command(line=gate.wait, group="g", group_limit=1), owner=ME)
+    return first, await engine.starts.start(Command(line=line, group="g"), owner=ME)
 
 
 def _assert_never_ran(process: Process) -> None:
@@ -89,19 +89,19 @@ async def test_a_cancel_right_after_the_admission_ends_it(own_house: House, gate
     """The cancel is asked before the admission's own task has run: the keeper would hear of it before the start."""
     async with an_engine(own_house.state_dir) as engine:
         first, second = await _behind(engine, gate, "sleep 1000")
-        third = await engine.start(Command(line="exit 3", group="g"), owner=ME)
-        await engine.limit_group("me", "g", 2)
-        await engine.cancel(second, note=_NOTE)
+        third = await engine.starts.start(Command(line="exit 3", group="g"), owner=ME)
+        await engine.queue.set_limit("me", "g", 2)
+        await engine.controls.cancel(second, note=_NOTE)
         async with asyncio.timeout(20):
-            await engine.wait(second)
-            await engine.wait(third)
+            await engine.queries.wait(second)
+            await engine.queries.wait(third)
         assert (second.record.cause, second.record.error) == (Cause.CANCEL, _NOTE)
         assert third.record.exit_code == 3
         gate.open()
         async with asyncio.timeout(20):
-            await engine.wait(first)
+            await engine.queries.wait(first)
         await settled(engine, second)
-        record = (await engine.find(second.process_id)).record
+        record = (await engine.queries.find(second.process_id)).record
         assert (record.cause, record.error) == (Cause.CANCEL, _NOTE)
 
 
@@ -116,16 +116,16 @@ async def test_a_start_that_the_keeper_reads_after_the_cancel_starts_nothing(
         assert supervisor is not None
         os.kill(supervisor, signal.SIGSTOP)
         try:
-            await engine.limit_group("me", "g", 2)
+            await engine.queue.set_limit("me", "g", 2)
             await asyncio.sleep(0)  # the admission's task asks the keeper
-            await engine.cancel(second, note=_NOTE)
+            await engine.controls.cancel(second, note=_NOTE)
         finally:
             os.kill(supervisor, signal.SIGCONT)
         _assert_never_ran(second)
-        await engine.backend_status()  # answered in order: the start was read before
+        await engine.health.keeper_status()  # answered in order: the start was read before
         gate.open()
         async with asyncio.timeout(20):
-            await engine.wait(first)
+            await engine.queries.wait(first)
     assert not trace.exists()
 
 
@@ -137,14 +137,14 @@ async def test_a_start_of_a_server_that_died_does_not_undo_the_cancel_of_its_suc
     async with an_engine(own_house.state_dir) as engine:
         first, second = await _behind(engine, gate, f"touch {trace}")
         spec = (own_house.state_dir / "waiting" / second.process_id).read_bytes().split(b"\n", 1)[1]
-        await engine.cancel(second, note=_NOTE)
+        await engine.controls.cancel(second, note=_NOTE)
         with pytest.raises(KeeperRefused) as refused:
             own_house.client.ask("start", payload=spec, id=second.process_id, spec_bytes=len(spec))
         assert refused.value.slug == "start_failed"
         assert "cancelled" in str(refused.value)
         gate.open()
         async with asyncio.timeout(20):
-            await engine.wait(first)
+            await engine.queries.wait(first)
     assert not trace.exists()
 
 
@@ -154,14 +154,14 @@ async def test_a_cancel_while_the_keeper_is_away_keeps_it_from_running(
     """The start got no answer and will be asked again: until then nobody may say that it was cancelled in vain."""
     async with an_engine(tmp_path / "state", backend=held) as engine:
         second = await _queued(engine, held)
-        await engine.limit_group("me", "g", 2)
+        await engine.queue.set_limit("me", "g", 2)
         await poll_until(lambda: bool(held.asked))
         held.lose(held.asked[0])
         await asyncio.sleep(0)  # the admission rests before it asks again
-        await engine.cancel(second, note=_NOTE)
+        await engine.controls.cancel(second, note=_NOTE)
         _assert_never_ran(second)
     async with an_engine(tmp_path / "state", backend=held) as engine:
-        found = await engine.find(second.process_id)
+        found = await engine.queries.find(second.process_id)
         _assert_never_ran(found)
         await asyncio.sleep(0)
         assert held.asked == []
@@ -173,17 +173,17 @@ async def test_a_command_that_runs_before_the_cancel_arrives_is_stopped(
     """The keeper was first, and its answer is still on the way."""
     async with an_engine(tmp_path / "state", backend=held) as engine:
         second = await _queued(engine, held)
-        await engine.limit_group("me", "g", 2)
+        await engine.queue.set_limit("me", "g", 2)
         await poll_until(lambda: bool(held.asked))
         start = held.asked[0]
         start.settle, settle = (lambda _outcome: None), start.settle
         held.arrive(start)
         assert second.process_id in held.running
-        await engine.cancel(second, note=_NOTE)
+        await engine.controls.cancel(second, note=_NOTE)
         assert held.stopped == [second.process_id]
         settle(await start.answer)
         async with asyncio.timeout(10):
-            await engine.wait(second)
+            await engine.queries.wait(second)
         assert second.state is State.SIGNALED
 
 
@@ -192,12 +192,12 @@ async def test_a_cancel_of_a_start_that_nobody_answers_says_that_it_may_run(
 ) -> None:
     monkeypatch.setattr(controls, "_DECIDED_S", 0.05)
     async with an_engine(tmp_path, backend=held) as engine:
-        start = asyncio.ensure_future(engine.start(Command(line="true"), owner=ME))
+        start = asyncio.ensure_future(engine.starts.start(Command(line="true"), owner=ME))
         while not held.asked:  # noqa: ASYNC110 - the backend has no event for it
             await asyncio.sleep(0)
         process_id = held.asked[0].process_id
         with pytest.raises(BackendUnavailable) as caught:
-            await engine.cancel(await engine.find(process_id))
+            await engine.controls.cancel(await engine.queries.find(process_id))
         error = caught.value
         assert (error.code, error.details) == ("start_unanswered", {"process_id": process_id})
         assert "try again" not in f"{error.message} {error.hint}".lower()
@@ -208,19 +208,21 @@ async def test_a_cancel_of_a_start_that_nobody_answers_says_that_it_may_run(
 async def test_a_cancel_whose_caller_goes_away_is_carried_out(held: HeldBackend, tmp_path: Path) -> None:
     async with an_engine(tmp_path / "state", backend=held) as engine:
         second = await _queued(engine, held)
-        asking = asyncio.ensure_future(engine.cancel(second, note=_NOTE))
+        asking = asyncio.ensure_future(engine.controls.cancel(second, note=_NOTE))
         await asyncio.sleep(0)
         asking.cancel()
         await asyncio.wait([asking])
         async with asyncio.timeout(10):
-            await engine.wait(second)
+            await engine.queries.wait(second)
         _assert_never_ran(second)
 
 
 async def test_two_cancels_at_once_both_succeed(held: HeldBackend, tmp_path: Path) -> None:
     async with an_engine(tmp_path / "state", backend=held) as engine:
         second = await _queued(engine, held)
-        await asyncio.gather(engine.cancel(second, note=_NOTE), engine.cancel(second, note="Too late."))
+        await asyncio.gather(
+            engine.controls.cancel(second, note=_NOTE), engine.controls.cancel(second, note="Too late.")
+        )
         _assert_never_ran(second)
 
 
@@ -231,11 +233,11 @@ async def test_a_cancel_on_a_full_disk_still_takes_who_waits_out_of_the_line(
     async with an_engine(tmp_path / "state", backend=held) as engine:
         second = await _queued(engine, held)
         (tmp_path / "state" / "waiting" / f"{second.process_id}.end").write_text("in the way")
-        await engine.cancel(second, note=_NOTE)
+        await engine.controls.cancel(second, note=_NOTE)
         _assert_never_ran(second)
-        await engine.limit_group("me", "g", None)
+        await engine.queue.set_limit("me", "g", None)
     async with an_engine(tmp_path / "state", backend=held) as engine:
-        assert [one.process_id for one in engine.live() if one.state is State.QUEUED] == []
+        assert [one.process_id for one in engine.queries.live() if one.state is State.QUEUED] == []
 
 
 async def test_an_engine_closes_while_a_turn_waits_for_a_keeper_that_does_not_answer(
@@ -244,13 +246,13 @@ async def test_an_engine_closes_while_a_turn_waits_for_a_keeper_that_does_not_an
     async with asyncio.timeout(10):
         async with an_engine(tmp_path / "state", backend=held) as engine:
             second = await _queued(engine, held)
-            await engine.limit_group("me", "g", 2)
+            await engine.queue.set_limit("me", "g", 2)
             await poll_until(lambda: bool(held.asked))
     for asked in held.asked:
         asked.settle = lambda _outcome: None
     held.asked.clear()
     async with an_engine(tmp_path / "state", backend=held) as engine:
-        assert (await engine.find(second.process_id)).state in {State.QUEUED, State.STARTING}
+        assert (await engine.queries.find(second.process_id)).state in {State.QUEUED, State.STARTING}
 
 
 async def test_a_server_killed_after_a_cancel_in_that_moment_leaves_a_command_that_never_runs(
@@ -271,10 +273,10 @@ async def test_a_server_killed_after_a_cancel_in_that_moment_leaves_a_command_th
     await server.wait()
     held = HeldBackend(state)
     async with an_engine(state, backend=held) as engine:
-        _assert_never_ran(await engine.find(process_id))
+        _assert_never_ran(await engine.queries.find(process_id))
         await asyncio.sleep(0)
         assert [asked.process_id for asked in held.asked] == []
-        assert engine.group_limit("me", "g") == 2
+        assert engine.queue.limit_of("me", "g") == 2
 
 
 class _Story:
@@ -294,10 +296,10 @@ class _Story:
                     await self._happen(engine, word, number)
             await self._forget_server()
         async with an_engine(self.state_dir, backend=self.held) as engine:
-            await engine.limit_group("me", "g", None)
+            await engine.queue.set_limit("me", "g", None)
             await poll_until(lambda: self._is_over(engine))
             for process_id in self.ids:
-                self._assert_honest(await engine.find(process_id))
+                self._assert_honest(await engine.queries.find(process_id))
         await self._forget_server()
 
     async def _happen(self, engine: Engine, word: str, number: int) -> None:
@@ -312,7 +314,7 @@ class _Story:
             case "end" if held.running:
                 held.end(sorted(held.running)[number % len(held.running)])
             case "limit":
-                await engine.limit_group("me", "g", 1 + number % 2)
+                await engine.queue.set_limit("me", "g", 1 + number % 2)
             case "turns":
                 for _ in range(number):
                     await asyncio.sleep(0)
@@ -323,13 +325,13 @@ class _Story:
         self.tasks.add(asyncio.ensure_future(deed))
 
     async def _enter(self, engine: Engine) -> None:
-        process = await engine.start(Command(line="true", group="g"), owner=ME)
+        process = await engine.starts.start(Command(line="true", group="g"), owner=ME)
         self.ids.append(process.process_id)
 
     async def _cancel(self, engine: Engine, process_id: str) -> None:
         try:
-            process = await engine.find(process_id)
-            await engine.cancel(process, note=_NOTE)
+            process = await engine.queries.find(process_id)
+            await engine.controls.cancel(process, note=_NOTE)
         except OutliveError:
             return
         self.told.add(process_id)
@@ -339,7 +341,7 @@ class _Story:
             self.held.arrive(self.held.asked[0])
         for process_id in list(self.held.running):
             self.held.end(process_id)
-        return all(process.is_complete for process in engine.live())
+        return all(process.is_complete for process in engine.queries.live())
 
     def _assert_honest(self, process: Process) -> None:
         runs = self.held.ran.count(process.process_id)

@@ -36,11 +36,11 @@ async def serve():
     policy = CommandPolicy(ask=(Rule.parse("touch"), Rule.parse("tee")))
     async with an_engine(Path({state!r}), policy=policy) as engine:
         for argv in {argvs!r}:
-            process = await engine.start(Command(argv=tuple(argv)), owner=ME)
+            process = await engine.starts.start(Command(argv=tuple(argv)), owner=ME)
             print(process.process_id, flush=True)
         if {approves!r}:
-            (shown,) = [one for one in engine.approvals() if one.record.process_id == process.process_id]
-            await engine.approve(process, digest=shown.digest, by="me")
+            (shown,) = [one for one in engine.approvals.waiting() if one.record.process_id == process.process_id]
+            await engine.approvals.approve(process, digest=shown.digest, by="me")
             print("approved", flush=True)
         await asyncio.sleep(1000)
 
@@ -56,13 +56,13 @@ ASKING = CommandPolicy(deny=_rules("rm -rf *"), ask=_rules("echo please *", "cat
 
 
 async def _approve(engine: Engine, process: Process) -> None:
-    digests = {one.record.process_id: one.digest for one in engine.approvals()}
-    await engine.approve(process, digest=digests.get(process.process_id, ""), by=BY)
+    digests = {one.record.process_id: one.digest for one in engine.approvals.waiting()}
+    await engine.approvals.approve(process, digest=digests.get(process.process_id, ""), by=BY)
 
 
 async def _ended(engine: Engine, process: Process) -> None:
     async with asyncio.timeout(20):
-        await engine.wait(process)
+        await engine.queries.wait(process)
 
 
 @pytest.fixture
@@ -76,13 +76,13 @@ async def test_what_a_rule_asks_about_waits_and_runs_once_approved(
     asking: Engine, shared_house: House
 ) -> None:
     told: list[Event] = []
-    asking.subscribe_events(told.append, kinds=(ApprovalRequested, ApprovalDecided))
-    process = await asking.start(Command(line="echo please me"), owner=ME)
+    asking.events.subscribe(told.append, kinds=(ApprovalRequested, ApprovalDecided))
+    process = await asking.starts.start(Command(line="echo please me"), owner=ME)
     assert (process.state, process.record.waits_for) == (State.QUEUED, "approval")
     assert process.process_id in str(process.record.hint)
-    assert [one.record.process_id for one in asking.approvals()] == [process.process_id]
-    assert await asking.find(process.process_id) is process
-    for verb in (asking.pause(process), asking.write(process, b"x")):
+    assert [one.record.process_id for one in asking.approvals.waiting()] == [process.process_id]
+    assert await asking.queries.find(process.process_id) is process
+    for verb in (asking.controls.pause(process), asking.controls.write(process, b"x")):
         with pytest.raises(InvalidState) as refused:
             await verb
         assert refused.value.code == "process_queued"
@@ -92,29 +92,29 @@ async def test_what_a_rule_asks_about_waits_and_runs_once_approved(
     assert (process.record.exit_code, process.record.waits_for) == (0, None)
     assert process.record.approval is not None
     assert process.record.approval.approved_by == BY
-    assert asking.approvals() == []
+    assert asking.approvals.waiting() == []
     assert [type(event) for event in told] == [ApprovalRequested, ApprovalDecided]
     assert isinstance(told[1], ApprovalDecided)
     assert (told[1].verdict, told[1].by) == ("approved", BY)
     with pytest.raises(InvalidState) as late:
-        await asking.deny(process, by=BY)
+        await asking.approvals.deny(process, by=BY)
     assert late.value.code == "approval_settled"
     assert not (await asyncio.to_thread(QueueStore(shared_house.layout).open))[0]
 
 
 async def test_what_is_denied_never_runs_and_says_who_and_why(asking: Engine, tmp_path: Path) -> None:
     canary = tmp_path / "ran"
-    process = await asking.start(Command(argv=("cat", "/dev/null"), cwd=str(tmp_path)), owner=ME)
-    line = await asking.start(Command(line=f"echo please; touch {canary}"), owner=ME)
-    await asking.deny(process, by=BY, reason="not today")
-    await asking.deny(line, by=BY)
+    process = await asking.starts.start(Command(argv=("cat", "/dev/null"), cwd=str(tmp_path)), owner=ME)
+    line = await asking.starts.start(Command(line=f"echo please; touch {canary}"), owner=ME)
+    await asking.approvals.deny(process, by=BY, reason="not today")
+    await asking.approvals.deny(line, by=BY)
     for one in (process, line):
         await _ended(asking, one)
         assert (one.state, one.record.cause) == (State.FAILED_TO_START, Cause.APPROVAL_DENIED)
     assert process.record.error == f"Denied by {BY}: not today"
     assert line.record.error == f"Denied by {BY}."
     await settled(asking, process)
-    again = await asking.find(process.process_id)
+    again = await asking.queries.find(process.process_id)
     assert (again.record.cause, again.record.error) == (Cause.APPROVAL_DENIED, process.record.error)
     assert not canary.exists()
 
@@ -122,8 +122,8 @@ async def test_what_is_denied_never_runs_and_says_who_and_why(asking: Engine, tm
 async def test_what_nobody_approves_in_time_never_runs(shared_house: House) -> None:
     async with an_engine(shared_house.state_dir, policy=ASKING, approval_timeout_s=0.05) as engine:
         told: list[Event] = []
-        engine.subscribe_events(told.append, kinds=(ApprovalDecided,))
-        process = await engine.start(Command(line="cat"), owner=ME)
+        engine.events.subscribe(told.append, kinds=(ApprovalDecided,))
+        process = await engine.starts.start(Command(line="cat"), owner=ME)
         await _ended(engine, process)
         assert process.record.cause is Cause.APPROVAL_EXPIRED
         assert "in time" in str(process.record.error)
@@ -134,11 +134,11 @@ async def test_what_nobody_approves_in_time_never_runs(shared_house: House) -> N
 
 async def test_a_cancel_takes_the_question_back(asking: Engine) -> None:
     told: list[Event] = []
-    asking.subscribe_events(told.append, kinds=(ApprovalDecided,))
-    process = await asking.start(Command(line="cat"), owner=ME)
-    await asking.cancel(process, note="never mind")
+    asking.events.subscribe(told.append, kinds=(ApprovalDecided,))
+    process = await asking.starts.start(Command(line="cat"), owner=ME)
+    await asking.controls.cancel(process, note="never mind")
     assert (process.state, process.record.cause) == (State.FAILED_TO_START, Cause.CANCEL)
-    assert asking.approvals() == []
+    assert asking.approvals.waiting() == []
     assert [event.verdict for event in told if isinstance(event, ApprovalDecided)] == ["withdrawn"]
     with pytest.raises(InvalidState):
         await _approve(asking, process)
@@ -146,7 +146,7 @@ async def test_a_cancel_takes_the_question_back(asking: Engine) -> None:
 
 async def test_what_is_denied_by_a_rule_is_refused_at_once(asking: Engine) -> None:
     told: list[Event] = []
-    asking.subscribe_events(told.append, kinds=(StartRejected,))
+    asking.events.subscribe(told.append, kinds=(StartRejected,))
     for command in (
         Command(line="rm -rf /nonexistent"),
         Command(argv=("/bin/rm", "-rf", "/nonexistent")),
@@ -154,11 +154,11 @@ async def test_what_is_denied_by_a_rule_is_refused_at_once(asking: Engine) -> No
         Command(line="bash -c 'rm -rf /nonexistent'"),
     ):
         with pytest.raises(CommandRefused) as refused:
-            await asking.start(command, owner=ME)
+            await asking.starts.start(command, owner=ME)
         assert refused.value.code == "command_denied"
         assert "policy check" in refused.value.hint
     with pytest.raises(CommandRefused) as opaque:
-        await asking.start(Command(line="echo $(id)"), owner=ME)
+        await asking.starts.start(Command(line="echo $(id)"), owner=ME)
     assert opaque.value.code == "command_opaque"
     assert len(told) == 5
     assert (await run(asking, "echo free")).record.exit_code == 0
@@ -167,18 +167,18 @@ async def test_what_is_denied_by_a_rule_is_refused_at_once(asking: Engine) -> No
 async def test_an_approved_start_still_waits_for_its_groups_turn(own_house: House, gate: Gate) -> None:
     policy = CommandPolicy(ask=_rules("echo"), opaque=Verdict.ALLOW)
     async with an_engine(own_house.state_dir, policy=policy) as engine:
-        busy = await engine.start(Command(line=gate.wait, group="g", group_limit=1), owner=ME)
-        waiting = await engine.start(Command(line="echo hi", group="g"), owner=ME)
+        busy = await engine.starts.start(Command(line=gate.wait, group="g", group_limit=1), owner=ME)
+        waiting = await engine.starts.start(Command(line="echo hi", group="g"), owner=ME)
         assert waiting.record.waits_for == "approval"
         await _approve(engine, waiting)
         assert (waiting.state, waiting.record.waits_for) == (State.QUEUED, "group")
     async with an_engine(own_house.state_dir, policy=policy) as engine:
-        found = await engine.find(waiting.process_id)
+        found = await engine.queries.find(waiting.process_id)
         assert (found.state, found.record.waits_for) == (State.QUEUED, "group")
         gate.open()
         await _ended(engine, found)
         assert found.record.exit_code == 0
-        await _ended(engine, await engine.find(busy.process_id))
+        await _ended(engine, await engine.queries.find(busy.process_id))
 
 
 @pytest.mark.promise("P.approval")
@@ -202,30 +202,30 @@ async def test_a_killed_server_costs_no_question_and_starts_nothing_twice(
     await server.wait()
     policy = CommandPolicy(ask=_rules("tee"))
     async with an_engine(own_house.state_dir, policy=policy) as engine:
-        waiting = [str(one.record.process_id) for one in engine.approvals()]
+        waiting = [str(one.record.process_id) for one in engine.approvals.waiting()]
         assert waiting == (ids[:1] if approves else ids)
-        listed = await engine.list(ProcessFilter(states=frozenset({State.QUEUED})))
+        listed = await engine.queries.list(ProcessFilter(states=frozenset({State.QUEUED})))
         assert {record.process_id for record in listed} >= set(waiting)
     async with an_engine(own_house.state_dir, policy=policy) as engine:  # a quiet restart, too
-        for pending in engine.approvals():
+        for pending in engine.approvals.waiting():
             assert pending.argv[0] == "tee"
-            await _approve(engine, await engine.find(pending.record.process_id))
-        found = [await engine.find(process_id) for process_id in ids]
+            await _approve(engine, await engine.queries.find(pending.record.process_id))
+        found = [await engine.queries.find(process_id) for process_id in ids]
         for process in found:
             await _ended(engine, process)
             assert process.record.exit_code == 0
             await settled(engine, process)
     async with an_engine(own_house.state_dir, policy=policy) as engine:
-        assert engine.approvals() == []
-        assert [one.process_id for one in engine.live()] == []
+        assert engine.approvals.waiting() == []
+        assert [one.process_id for one in engine.queries.live()] == []
 
 
 async def test_time_goes_on_while_no_server_lives(own_house: House) -> None:
     async with an_engine(own_house.state_dir, policy=ASKING, approval_timeout_s=0.4) as engine:
-        process = await engine.start(Command(line="cat"), owner=ME)
+        process = await engine.starts.start(Command(line="cat"), owner=ME)
     await asyncio.sleep(0.5)  # what is waited for is the clock itself
     async with an_engine(own_house.state_dir, policy=ASKING) as engine:
-        found = await engine.find(process.process_id)
+        found = await engine.queries.find(process.process_id)
         await _ended(engine, found)
         assert found.record.cause is Cause.APPROVAL_EXPIRED
 
@@ -235,17 +235,17 @@ async def test_a_disk_that_takes_no_command_refuses_and_one_that_takes_no_approv
 ) -> None:
     waiting = Path(own_house.layout.waiting)
     async with an_engine(own_house.state_dir, policy=ASKING) as engine:
-        process = await engine.start(Command(line="cat"), owner=ME)
+        process = await engine.starts.start(Command(line="cat"), owner=ME)
         blocker = Path(f"{waiting}/{process.process_id}.new")
         await asyncio.to_thread(blocker.mkdir)  # nothing can be written there, not even by root
         with pytest.raises(LimitExceeded) as full:
             await _approve(engine, process)
         assert full.value.code == "disk_full"
-        assert len(engine.approvals()) == 1
+        assert len(engine.approvals.waiting()) == 1
         await asyncio.to_thread(blocker.rmdir)
         moved = await asyncio.to_thread(waiting.rename, waiting.with_name("moved"))
         with pytest.raises(LimitExceeded):
-            await engine.start(Command(line="cat"), owner=ME)
+            await engine.starts.start(Command(line="cat"), owner=ME)
         await asyncio.to_thread(moved.rename, waiting)
         await _approve(engine, process)
         await _ended(engine, process)

@@ -24,11 +24,11 @@ _DATA = os.urandom(_MIB) * 3
 
 
 async def _started(engine: Engine, line: str) -> Process:
-    return await engine.start(Command(line=line, stdin="pipe"), owner=ME)
+    return await engine.starts.start(Command(line=line, stdin="pipe"), owner=ME)
 
 
 async def _supervisor_pid(engine: Engine) -> int:
-    supervisor = (await engine.backend_status())["supervisor"]
+    supervisor = (await engine.health.keeper_status())["supervisor"]
     assert isinstance(supervisor, dict)
     return int(supervisor["pid"])
 
@@ -40,17 +40,17 @@ def _digest(data: bytes) -> bytes:
 async def test_an_input_in_full_flow_does_not_pass_the_keeper(engine: Engine) -> None:
     """A supervisor that does nothing at all delays no byte of it."""
     process = await _started(engine, "sha256sum")
-    await engine.write(process, _DATA)
+    await engine.controls.write(process, _DATA)
     pid = await _supervisor_pid(engine)
     os.kill(pid, signal.SIGSTOP)
     try:
         async with asyncio.timeout(4):  # sooner than the guardian replaces it
             for _ in range(3):
-                assert await engine.write(process, _DATA) == len(_DATA)
+                assert await engine.controls.write(process, _DATA) == len(_DATA)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
-    await engine.close_stdin(process)
+    await engine.controls.close_stdin(process)
     out, _ = await output_of(process)
     assert out.split()[0] == _digest(_DATA * 4)
 
@@ -61,9 +61,9 @@ async def test_small_and_large_writes_keep_their_order(engine: Engine) -> None:
     parts = [os.urandom(size) for size in (5, 100_000, 7, 16_383, 16_384, 1, 2 * _MIB + 1, 3)]
     async with asyncio.TaskGroup() as group:
         for part in parts:
-            group.create_task(engine.write(process, part))
+            group.create_task(engine.controls.write(process, part))
             await asyncio.sleep(0)
-    await engine.close_stdin(process)
+    await engine.controls.close_stdin(process)
     out, _ = await output_of(process)
     assert out.split()[0] == _digest(b"".join(parts))
 
@@ -76,17 +76,17 @@ async def test_what_a_process_does_not_read_waits_in_the_keeper(
     monkeypatch.setattr("outlive.backends.local._WRITE_S", 0.3)
     process = await _started(engine, f"{gate.wait}; sha256sum")
     with pytest.raises(LimitExceeded) as full:
-        await engine.write(process, _DATA)
+        await engine.controls.write(process, _DATA)
     assert full.value.code == "stdin_full"
     written, waiting = (full.value.details[name] for name in ("written_bytes", "waiting_bytes"))
     assert isinstance(written, int)
     assert isinstance(waiting, int)
     assert (waiting > 0, (written + waiting) % _MIB) == (True, 0)
     monkeypatch.setattr("outlive.backends.local._WRITE_S", 30.0)
-    rest = asyncio.ensure_future(engine.write(process, _DATA[written + waiting :]))
+    rest = asyncio.ensure_future(engine.controls.write(process, _DATA[written + waiting :]))
     gate.open()
     await rest
-    await engine.close_stdin(process)
+    await engine.controls.close_stdin(process)
     out, _ = await output_of(process)
     assert out.split()[0] == _digest(_DATA)
 
@@ -95,16 +95,16 @@ async def test_a_cancelled_write_goes_in_all_the_same(engine: Engine, gate: Gate
     """What was handed over goes in, before anything that is written later."""
     process = await _started(engine, f"{gate.wait}; sha256sum")
     piece = _DATA[:_MIB] + b"end"
-    await engine.write(process, piece[: 512 * 1024])  # the pipe is nearly full, or grows
-    writing = asyncio.ensure_future(engine.write(process, _DATA[:_MIB]))
+    await engine.controls.write(process, piece[: 512 * 1024])  # the pipe is nearly full, or grows
+    writing = asyncio.ensure_future(engine.controls.write(process, _DATA[:_MIB]))
     await asyncio.sleep(0.2)
     assert not writing.done()
     writing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await writing
     gate.open()
-    await engine.write(process, b"end")
-    await engine.close_stdin(process)
+    await engine.controls.write(process, b"end")
+    await engine.controls.close_stdin(process)
     out, _ = await output_of(process)
     assert out.split()[0] == _digest(piece[: 512 * 1024] + _DATA[:_MIB] + b"end")
 
@@ -113,7 +113,7 @@ async def test_a_process_that_ends_in_the_middle_is_told(engine: Engine) -> None
     """It took what it wanted; the rest is refused."""
     process = await _started(engine, "head -c 100000 | sha256sum")
     with pytest.raises(InvalidState) as refused:
-        await engine.write(process, _DATA * 20)
+        await engine.controls.write(process, _DATA * 20)
     assert refused.value.code in {"stdin_closed", "process_ended"}
     out, _ = await output_of(process)
     assert out.split()[0] == _digest(_DATA[:100_000])
@@ -122,8 +122,8 @@ async def test_a_process_that_ends_in_the_middle_is_told(engine: Engine) -> None
 async def test_the_end_of_an_input_is_read_at_once(engine: Engine) -> None:
     """The server's own descriptor of the pipe is closed before the keeper closes its."""
     process = await _started(engine, "wc -c")
-    await engine.write(process, _DATA)
-    await engine.close_stdin(process)
+    await engine.controls.write(process, _DATA)
+    await engine.controls.close_stdin(process)
     async with asyncio.timeout(5):
         assert (await output_of(process))[0].split() == [str(len(_DATA)).encode()]
 
@@ -136,12 +136,12 @@ async def test_a_pipe_is_given_back_when_nothing_is_written(
     backend = LocalBackend(str(tmp_path), connect_unix=connect_unix, ensure_keeper=ensure_keeper)
     async with an_engine(tmp_path, backend=backend) as engine:
         process = await _started(engine, "cat >/dev/null")
-        await engine.write(process, _DATA)
+        await engine.controls.write(process, _DATA)
         inputs = backend._inputs
         assert inputs is not None
         async with asyncio.timeout(5):
             while inputs.holds(process.process_id):  # noqa: ASYNC110 - giving back has no event
                 await asyncio.sleep(0.01)
-        await engine.write(process, _DATA)
-        await engine.close_stdin(process)
+        await engine.controls.write(process, _DATA)
+        await engine.controls.close_stdin(process)
         await output_of(process)

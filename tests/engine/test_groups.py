@@ -30,7 +30,7 @@ async def serve():
     async with an_engine(Path({state!r})) as engine:
         for number in range(6):
             command = Command(line={line!r}.format(number), group="g", group_limit=2)
-            process = await engine.start(command, owner=ME)
+            process = await engine.starts.start(command, owner=ME)
             print(process.process_id, flush=True)
         await asyncio.sleep(1000)
 
@@ -48,7 +48,7 @@ def _states(processes: list[Process]) -> list[State]:
 
 async def _ended(engine: Engine, process: Process) -> int | None:
     async with asyncio.timeout(20):
-        await engine.wait(process)
+        await engine.queries.wait(process)
     return process.record.exit_code
 
 
@@ -58,13 +58,15 @@ async def test_a_full_group_makes_the_next_wait_and_an_end_admits_it(
     gates = [Gate(tmp_path / str(number)) for number in range(4)]
     async with an_engine(own_house.state_dir) as engine:
         processes = [
-            await engine.start(_command(f"{gate.wait}; echo {number}; exit {number}", limit=2), owner=ME)
+            await engine.starts.start(
+                _command(f"{gate.wait}; echo {number}; exit {number}", limit=2), owner=ME
+            )
             for number, gate in enumerate(gates)
         ]
         first, second, third, fourth = processes
         assert _states(processes) == [State.RUNNING, State.RUNNING, State.QUEUED, State.QUEUED]
         assert third.record.pid is None
-        listed = await engine.list(ProcessFilter(group="g", active=True))
+        listed = await engine.queries.list(ProcessFilter(group="g", active=True))
         assert [record.process_id for record in listed] == [one.process_id for one in reversed(processes)]
         gates[1].open()
         assert await _ended(engine, second) == 1
@@ -88,15 +90,15 @@ async def test_a_full_group_makes_the_next_wait_and_an_end_admits_it(
 async def test_other_groups_other_principals_and_no_group_do_not_wait(own_house: House, gate: Gate) -> None:
     somebody = Owner(principal="somebody")
     async with an_engine(own_house.state_dir) as engine:
-        await engine.limit_group("me", "g", 1)
+        await engine.queue.set_limit("me", "g", 1)
         started = [
-            await engine.start(_command(gate.wait), owner=ME),
-            await engine.start(_command(gate.wait, group="h"), owner=ME),
-            await engine.start(_command(gate.wait), owner=somebody),
-            await engine.start(Command(line=gate.wait), owner=ME),
+            await engine.starts.start(_command(gate.wait), owner=ME),
+            await engine.starts.start(_command(gate.wait, group="h"), owner=ME),
+            await engine.starts.start(_command(gate.wait), owner=somebody),
+            await engine.starts.start(Command(line=gate.wait), owner=ME),
         ]
         assert set(_states(started)) == {State.RUNNING}
-        waiting = await engine.start(_command(gate.wait), owner=ME)
+        waiting = await engine.starts.start(_command(gate.wait), owner=ME)
         assert waiting.state is State.QUEUED
         gate.open()
         for process in (*started, waiting):
@@ -107,18 +109,18 @@ async def test_a_higher_limit_admits_at_once_and_taking_it_away_admits_all(
     own_house: House, gate: Gate
 ) -> None:
     async with an_engine(own_house.state_dir) as engine:
-        processes = [await engine.start(_command(gate.wait, limit=1), owner=ME) for _ in range(4)]
-        await engine.limit_group("me", "g", 2)
-        assert engine.group_limit("me", "g") == 2
+        processes = [await engine.starts.start(_command(gate.wait, limit=1), owner=ME) for _ in range(4)]
+        await engine.queue.set_limit("me", "g", 2)
+        assert engine.queue.limit_of("me", "g") == 2
         await poll_until(lambda: processes[1].state is State.RUNNING)
         assert _states(processes[2:]) == [State.QUEUED] * 2
-        await engine.limit_group("me", "g", None)
+        await engine.queue.set_limit("me", "g", None)
         await poll_until(lambda: set(_states(processes)) == {State.RUNNING})
         gate.open()
         for process in processes:
             assert await _ended(engine, process) == 0
         with pytest.raises(InvalidRequest):
-            await engine.limit_group("me", "g", 0)
+            await engine.queue.set_limit("me", "g", 0)
 
 
 async def test_who_is_cancelled_while_waiting_never_runs(
@@ -126,12 +128,12 @@ async def test_who_is_cancelled_while_waiting_never_runs(
 ) -> None:
     trace = tmp_path / "ran"
     async with an_engine(own_house.state_dir) as engine:
-        first = await engine.start(_command(gate.wait, limit=1), owner=ME)
-        second = await engine.start(_command(f"touch {trace}"), owner=ME)
-        third = await engine.start(_command("exit 3"), owner=ME)
-        await engine.cancel(second, note="Cancelled by its owner.")
+        first = await engine.starts.start(_command(gate.wait, limit=1), owner=ME)
+        second = await engine.starts.start(_command(f"touch {trace}"), owner=ME)
+        third = await engine.starts.start(_command("exit 3"), owner=ME)
+        await engine.controls.cancel(second, note="Cancelled by its owner.")
         assert (second.state, second.is_complete, second.is_closed) == (State.FAILED_TO_START, True, True)
-        record = (await engine.find(second.process_id)).record
+        record = (await engine.queries.find(second.process_id)).record
         assert (record.exit_code, record.exit_signal, record.cause) == (None, None, Cause.CANCEL)
         assert record.error == "Cancelled by its owner."
         assert await output_of(second) == (b"", b"")
@@ -139,27 +141,27 @@ async def test_who_is_cancelled_while_waiting_never_runs(
         assert await _ended(engine, first) == 0
         assert await _ended(engine, third) == 3
         await settled(engine, second)
-        assert (await engine.find(second.process_id)).record.error == "Cancelled by its owner."
+        assert (await engine.queries.find(second.process_id)).record.error == "Cancelled by its owner."
     assert not trace.exists()
     assert await asyncio.to_thread(_waiting_files, own_house) == []
 
 
 async def test_who_waits_can_be_cancelled_and_nothing_else(own_house: House, gate: Gate) -> None:
     async with an_engine(own_house.state_dir) as engine:
-        first = await engine.start(_command(gate.wait, limit=1), owner=ME)
-        waiting = await engine.start(Command(line="cat", stdin="pipe", group="g"), owner=ME)
+        first = await engine.starts.start(_command(gate.wait, limit=1), owner=ME)
+        waiting = await engine.starts.start(Command(line="cat", stdin="pipe", group="g"), owner=ME)
         for verb in (
-            engine.pause(waiting),
-            engine.resume(waiting),
-            engine.signal(waiting, signal.SIGUSR1),
-            engine.write(waiting, b"x"),
-            engine.close_stdin(waiting),
-            engine.relabel(waiting, tags={}, group=None),
+            engine.controls.pause(waiting),
+            engine.controls.resume(waiting),
+            engine.controls.signal(waiting, signal.SIGUSR1),
+            engine.controls.write(waiting, b"x"),
+            engine.controls.close_stdin(waiting),
+            engine.records.relabel(waiting, tags={}, group=None),
         ):
             with pytest.raises(InvalidState) as refused:
                 await verb
             assert refused.value.code == "process_queued"
-        await engine.cancel(waiting)
+        await engine.controls.cancel(waiting)
         gate.open()
         await _ended(engine, first)
 
@@ -170,9 +172,9 @@ async def test_what_cannot_be_started_when_its_turn_comes_is_told_and_the_next_o
     folder = tmp_path / "soon gone"
     folder.mkdir()
     async with an_engine(own_house.state_dir) as engine:
-        first = await engine.start(_command(gate.wait, limit=1), owner=ME)
-        doomed = await engine.start(Command(line="true", cwd=str(folder), group="g"), owner=ME)
-        last = await engine.start(_command("exit 5"), owner=ME)
+        first = await engine.starts.start(_command(gate.wait, limit=1), owner=ME)
+        doomed = await engine.starts.start(Command(line="true", cwd=str(folder), group="g"), owner=ME)
+        last = await engine.starts.start(_command("exit 5"), owner=ME)
         folder.rmdir()
         gate.open()
         await _ended(engine, first)
@@ -197,11 +199,11 @@ async def test_a_killed_server_costs_nobody_his_place(own_house: House, tmp_path
     os.kill(server.pid, signal.SIGKILL)
     await server.wait()
     async with an_engine(own_house.state_dir) as engine:
-        found = [await engine.find(process_id) for process_id in ids]
+        found = [await engine.queries.find(process_id) for process_id in ids]
         assert _states(found) == [State.RUNNING] * 2 + [State.QUEUED] * 4
-        assert engine.group_limit("me", "g") == 2
+        assert engine.queue.limit_of("me", "g") == 2
     async with an_engine(own_house.state_dir) as engine:
-        found = [await engine.find(process_id) for process_id in ids]
+        found = [await engine.queries.find(process_id) for process_id in ids]
         assert _states(found) == [State.RUNNING] * 2 + [State.QUEUED] * 4
         gate.open()
         assert [await _ended(engine, process) for process in found] == list(range(6))
@@ -216,36 +218,38 @@ async def test_a_command_that_was_started_just_before_the_crash_is_not_started_a
 ) -> None:
     """The file is left behind when the server dies between the start and its removal."""
     async with an_engine(own_house.state_dir) as engine:
-        process = await engine.start(_command("exit 4", limit=1), owner=ME)
+        process = await engine.starts.start(_command("exit 4", limit=1), owner=ME)
         assert await _ended(engine, process) == 4
         await settled(engine, process)
     left_behind = Path(own_house.layout.waiting) / process.process_id
     left_behind.write_bytes(b"0\n")
     async with an_engine(own_house.state_dir) as engine:
-        assert (await engine.find(process.process_id)).record.exit_code == 4
-        assert [one.process_id for one in engine.live()] == []
+        assert (await engine.queries.find(process.process_id)).record.exit_code == 4
+        assert [one.process_id for one in engine.queries.live()] == []
     assert not left_behind.exists()
 
 
 async def test_a_whole_group_is_paused_resumed_and_cancelled(own_house: House, tmp_path: Path) -> None:
     async with an_engine(own_house.state_dir) as engine:
         members = [
-            await engine.start(Command(line="sleep 1000", group="g", tags={"n": str(n)}), owner=ME)
+            await engine.starts.start(Command(line="sleep 1000", group="g", tags={"n": str(n)}), owner=ME)
             for n in range(3)
         ]
-        other = await engine.start(Command(line="sleep 1000", group="other"), owner=ME)
+        other = await engine.starts.start(Command(line="sleep 1000", group="other"), owner=ME)
         wanted = ProcessFilter(principal="me", group="g")
-        assert await engine.control_many(wanted, engine.pause) == {one.process_id: None for one in members}
+        assert await engine.bulk.control(wanted, engine.controls.pause) == {
+            one.process_id: None for one in members
+        }
         await poll_until(lambda: set(_states(members)) == {State.PAUSED})
         assert other.state is State.RUNNING
-        await engine.control_many(ProcessFilter(tags={"n": "1"}), engine.resume)
+        await engine.bulk.control(ProcessFilter(tags={"n": "1"}), engine.controls.resume)
         await poll_until(lambda: members[1].state is State.RUNNING)
-        await engine.control_many(wanted, partial(engine.cancel, grace_s=1.0))
+        await engine.bulk.control(wanted, partial(engine.controls.cancel, grace_s=1.0))
         for process in members:
             await _ended(engine, process)
         assert other.state is State.RUNNING
-        assert await engine.control_many(wanted, engine.pause) == {}
-        await engine.cancel(other, grace_s=0.0)
+        assert await engine.bulk.control(wanted, engine.controls.pause) == {}
+        await engine.controls.cancel(other, grace_s=0.0)
         await _ended(engine, other)
 
 

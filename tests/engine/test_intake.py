@@ -1,7 +1,10 @@
 """The table of what is live, by id, by connection and by principal."""
 
+from typing import Any
+
 from outlive.core.process import Owner
-from outlive.engine.announcer import Announcer
+from outlive.engine.event_publisher import EventPublisher
+from outlive.engine.live_table import LiveTable
 from outlive.engine.process import Process
 from outlive.engine.process_table import ProcessTable
 from outlive.store.rows import ProcessFilter
@@ -9,7 +12,8 @@ from tests.store.rows import a_row
 
 
 def _intake() -> ProcessTable:
-    return ProcessTable(changed=lambda *_: None, announcer=Announcer())
+    unused: Any = None  # nothing changes here
+    return ProcessTable(LiveTable(), changes=unused, events=EventPublisher())
 
 
 def _process(number: int, connection_id: str | None) -> Process:
@@ -22,13 +26,17 @@ async def test_a_connection_has_what_it_started_as_long_as_it_is_live() -> None:
     first, second, other, nobodys = (_process(n, name) for n, name in enumerate(("a", "a", "b", None)))
     for process in (first, second, other, nobodys):
         intake.enter(process)
-    assert {*intake.table.of_connection("a")} == {first, second}
+    assert {*intake.processes.of_connection("a")} == {first, second}
     assert intake.leave(first)
     assert not intake.leave(first)
-    assert (intake.table.of_connection("a"), intake.table.of_connection("b")) == ([second], [other])
+    assert (intake.processes.of_connection("a"), intake.processes.of_connection("b")) == ([second], [other])
     for process in (second, other, nobodys):
         assert intake.leave(process)
-    assert (intake.live, intake.table.of_connection("a"), intake.table.of_connection("b")) == ({}, [], [])
+    assert (intake.live, intake.processes.of_connection("a"), intake.processes.of_connection("b")) == (
+        {},
+        [],
+        [],
+    )
 
 
 async def test_another_object_of_the_same_id_takes_the_place_of_the_first() -> None:
@@ -37,9 +45,9 @@ async def test_another_object_of_the_same_id_takes_the_place_of_the_first() -> N
     first, again = _process(1, "a"), _process(1, "b")
     intake.enter(first)
     intake.enter(again)
-    assert (intake.table.of_connection("a"), intake.table.of_connection("b")) == ([], [again])
+    assert (intake.processes.of_connection("a"), intake.processes.of_connection("b")) == ([], [again])
     assert intake.leave(first)
-    assert (intake.live, intake.table.of_connection("b")) == ({}, [])
+    assert (intake.live, intake.processes.of_connection("b")) == ({}, [])
 
 
 async def test_a_principal_has_what_it_started_over_any_connection() -> None:
@@ -49,7 +57,7 @@ async def test_a_principal_has_what_it_started_over_any_connection() -> None:
     other = Process.from_stored(a_row(3, owner=Owner(principal="you", connection_id="b")), "/nowhere")
     for process in (first, second, other):
         intake.enter(process)
-    table = intake.table
+    table = intake.processes
     assert (
         {*table.of_principal("me")} == {*table.candidates(ProcessFilter(principal="me"))} == {first, second}
     )

@@ -29,7 +29,7 @@ async def _gone(process: "weakref.ref[Process]") -> None:
 async def test_a_command_that_was_followed_is_freed_by_its_last_reference(engine: Engine) -> None:
     process = await run(engine, "echo out; echo err >&2")
     assert await output_of(process) == (b"out\n", b"err\n")
-    assert await engine.read(process, BEGINNING)
+    assert await engine.queries.read(process, BEGINNING)
     await settled(engine, process)
     remembered = weakref.ref(process)
     del process

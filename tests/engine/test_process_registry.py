@@ -26,7 +26,7 @@ def principal() -> str:
 
 async def _started(engine: Engine, principal: str, line: str, request_id: str | None = None) -> Process:
     owner = Owner(principal=principal, request_id=request_id)
-    return await engine.start(Command(line=line, detached=True), owner=owner)
+    return await engine.starts.start(Command(line=line, detached=True), owner=owner)
 
 
 @pytest.mark.promise("S4.8")
@@ -57,7 +57,7 @@ async def test_a_process_is_found_by_the_request_that_started_it_and_by_pid(
     assert info is not None
     assert (info.status, info.exit_code, info.termination_signal) == ("terminated", -15, "SIGTERM")
     assert info.terminated_at is not None
-    assert (await engine.find(process.process_id)).record.error == "Enough."
+    assert (await engine.queries.find(process.process_id)).record.error == "Enough."
     with pytest.raises(InvalidState, match="has ended already"):
         await registry.terminate_gracefully(pid=pid)
 
@@ -83,7 +83,7 @@ async def test_only_pids_that_the_engine_knows_are_registered(engine: Engine, pr
     assert await stranger.list_all() == []
     with pytest.raises(ProcessNotFound):
         await stranger.terminate_gracefully(pid=pid)
-    await engine.remove(process, force=True)
+    await engine.records.remove(process, force=True)
     with pytest.raises(ProcessNotFound):
         await registry.register("r1", pid)
 
@@ -103,7 +103,7 @@ async def test_what_is_unregistered_runs_on_and_is_not_found(engine: Engine, pri
     with pytest.raises(InvalidRequest):
         await registry.unregister()
     assert is_alive(pid)
-    await engine.remove(process, force=True)
+    await engine.records.remove(process, force=True)
 
 
 @pytest.mark.promise("S4.8")
@@ -133,9 +133,9 @@ async def test_names_survive_a_restart(own_house: House) -> None:
         assert found is not None
         assert [one.request_id for one in await registry.list_all()] == ["kept"]
         await registry.terminate_gracefully(request_id="kept")
-        ended = await engine.find(found.process_id)
+        ended = await engine.queries.find(found.process_id)
         await settled(engine, ended)
         found = await registry.get_by_request_id("kept")
         assert found is not None
         assert found.status == "terminated"
-        await engine.remove(await engine.find(hidden.process_id), force=True)
+        await engine.records.remove(await engine.queries.find(hidden.process_id), force=True)

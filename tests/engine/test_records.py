@@ -27,45 +27,47 @@ def _exists(folder: str) -> bool:
 
 
 async def test_changed_tags_are_listed_by_at_once(engine: Engine) -> None:
-    process = await engine.start(Command(line="sleep 100", tags={"old": "1"}, group="a"), owner=ME)
-    await engine.relabel(process, tags={"new": "2"}, group=None)
+    process = await engine.starts.start(Command(line="sleep 100", tags={"old": "1"}, group="a"), owner=ME)
+    await engine.records.relabel(process, tags={"new": "2"}, group=None)
     assert (process.record.tags, process.record.group) == ({"new": "2"}, None)
-    assert await engine.list(ProcessFilter(tags={"old": "1"})) == []
-    assert [one.process_id for one in await engine.list(ProcessFilter(tags={"new": "2"}))] == [
+    assert await engine.queries.list(ProcessFilter(tags={"old": "1"})) == []
+    assert [one.process_id for one in await engine.queries.list(ProcessFilter(tags={"new": "2"}))] == [
         process.process_id
     ]
-    await engine.remove(process, force=True)
+    await engine.records.remove(process, force=True)
 
 
 async def test_changed_tags_survive_the_server_and_the_loss_of_its_registry(own_house: House) -> None:
     async with an_engine(own_house.state_dir) as engine:
-        running = await engine.start(Command(line="sleep 100"), owner=ME)
+        running = await engine.starts.start(Command(line="sleep 100"), owner=ME)
         ended = await run(engine, "true", tags={"old": "1"})
         for process in (running, ended):
-            await engine.relabel(process, tags={"kept": "yes"}, group="g")
+            await engine.records.relabel(process, tags={"kept": "yes"}, group="g")
         await settled(engine, ended)
-        await engine.relabel(await engine.find(ended.process_id), tags={"kept": "still"}, group="g")
+        await engine.records.relabel(
+            await engine.queries.find(ended.process_id), tags={"kept": "still"}, group="g"
+        )
     for name in ("registry.db", "registry.db-wal", "registry.db-shm"):
         (own_house.state_dir / name).unlink(missing_ok=True)
     async with an_engine(own_house.state_dir) as engine:
-        found = [await engine.find(one.process_id) for one in (running, ended)]
+        found = [await engine.queries.find(one.process_id) for one in (running, ended)]
         assert [one.record.tags for one in found] == [{"kept": "yes"}, {"kept": "still"}]
         assert [one.record.group for one in found] == ["g", "g"]
-        await engine.remove(found[0], force=True)
+        await engine.records.remove(found[0], force=True)
 
 
 async def test_removing_a_finished_process_takes_record_output_and_folder(engine: Engine) -> None:
     events: list[Event] = []
-    unsubscribe = engine.subscribe_events(events.append, kinds=[ProcessRemoved])
+    unsubscribe = engine.events.subscribe(events.append, kinds=[ProcessRemoved])
     process = await run(engine, "echo secret")
-    await engine.remove(process)
+    await engine.records.remove(process)
     unsubscribe()
     assert events == [ProcessRemoved(process_id=process.process_id, record=process.record)]
     assert not _exists(process.folder)
     with pytest.raises(ProcessNotFound):
-        await engine.find(process.process_id)
-    assert all(one is not process for one in engine.live())
-    listed = await engine.list(ProcessFilter(principal=ME.principal), limit=1000)
+        await engine.queries.find(process.process_id)
+    assert all(one is not process for one in engine.queries.live())
+    listed = await engine.queries.list(ProcessFilter(principal=ME.principal), limit=1000)
     assert process.process_id not in {record.process_id for record in listed}
 
 
@@ -78,7 +80,7 @@ async def test_nobody_finds_half_a_process_that_retention_removes(own_house: Hou
         while _exists(process.folder):  # noqa: ASYNC110 - the very next turn is what matters
             await asyncio.sleep(0)
         with pytest.raises(ProcessNotFound):
-            await engine.find(process.process_id)
+            await engine.queries.find(process.process_id)
 
 
 async def test_a_removal_that_a_crash_cut_off_is_finished_by_the_next_server(own_house: House) -> None:
@@ -89,25 +91,25 @@ async def test_a_removal_that_a_crash_cut_off_is_finished_by_the_next_server(own
         os.rename(process.folder, beside)
     async with an_engine(own_house.state_dir) as engine:
         await poll_until(lambda: not _exists(beside))
-        listed = {record.process_id for record in await engine.list(ProcessFilter(), limit=1000)}
+        listed = {record.process_id for record in await engine.queries.list(ProcessFilter(), limit=1000)}
         assert {process.process_id} >= listed, "swept, not entered under another name"
 
 
 async def test_an_ended_process_that_was_let_go_of_can_be_removed(engine: Engine) -> None:
     process = await run(engine, "true")
     await settled(engine, process)
-    await engine.remove(await engine.find(process.process_id))
+    await engine.records.remove(await engine.queries.find(process.process_id))
     with pytest.raises(ProcessNotFound):
-        await engine.find(process.process_id)
+        await engine.queries.find(process.process_id)
 
 
 async def test_what_still_runs_is_removed_only_by_force(engine: Engine, marker: Marker) -> None:
-    process = await engine.start(Command(line=f"trap '' TERM; {marker.sleep} & wait"), owner=ME)
+    process = await engine.starts.start(Command(line=f"trap '' TERM; {marker.sleep} & wait"), owner=ME)
     await wait_for(marker, 1)
     with pytest.raises(InvalidState, match="still runs"):
-        await engine.remove(process)
+        await engine.records.remove(process)
     assert process.state is State.RUNNING
-    await engine.remove(process, force=True, note="Removed by this test.")
+    await engine.records.remove(process, force=True, note="Removed by this test.")
     await wait_for(marker, 0)
     assert not _exists(process.folder)
 
@@ -117,21 +119,21 @@ async def test_what_a_process_left_running_stands_in_the_way_of_its_removal(
 ) -> None:
     process = await run(engine, f"{marker.sleep} & true")
     with pytest.raises(InvalidState, match="still runs"):
-        await engine.remove(process)
-    await engine.remove(process, force=True)
+        await engine.records.remove(process)
+    await engine.records.remove(process, force=True)
     await wait_for(marker, 0)
 
 
 async def test_relabelling_what_was_removed_says_so(engine: Engine) -> None:
     process = await run(engine, "true")
-    await engine.remove(process)
+    await engine.records.remove(process)
     with pytest.raises(ProcessNotFound):
-        await engine.relabel(process, tags={}, group=None)
+        await engine.records.relabel(process, tags={}, group=None)
 
 
 async def test_torn_labels_leave_those_of_the_start(engine: Engine) -> None:
     process = await run(engine, "true", tags={"old": "1"})
-    await engine.relabel(process, tags={"new": "2"}, group=None)
+    await engine.records.relabel(process, tags={"new": "2"}, group=None)
     labels = Path(process.folder) / "labels"
     whole = labels.read_text()
     for torn in ("", whole[:-3], "[]", '{"tags": 3, "group": null}'):
@@ -141,18 +143,18 @@ async def test_torn_labels_leave_those_of_the_start(engine: Engine) -> None:
         )
         assert found is not None
         assert found[0].record.tags == {"old": "1"}
-    await engine.remove(process)
+    await engine.records.remove(process)
 
 
 async def test_a_filter_by_state_text_and_time_sees_running_and_ended_ones(engine: Engine) -> None:
     group = os.urandom(6).hex()
     first = await run(engine, "exit 3 # Needle", group=group)
-    second = await engine.start(Command(line="sleep 100 # needle", group=group), owner=ME)
+    second = await engine.starts.start(Command(line="sleep 100 # needle", group=group), owner=ME)
     third = await run(engine, "true", group=group)
     await settled(engine, first)
 
     async def listed(**wanted: object) -> list[str]:
-        records = await engine.list(ProcessFilter(group=group, **wanted))  # type: ignore[arg-type] # by name
+        records = await engine.queries.list(ProcessFilter(group=group, **wanted))  # type: ignore[arg-type] # by name
         return [record.process_id for record in records]
 
     assert await listed(text="nEEDLE") == [second.process_id, first.process_id]
@@ -160,12 +162,12 @@ async def test_a_filter_by_state_text_and_time_sees_running_and_ended_ones(engin
     assert await listed(states=frozenset({State.EXITED})) == [third.process_id, first.process_id]
     assert await listed(since=second.process_id) == [third.process_id, second.process_id]
     assert await listed(since=second.process_id, before=third.process_id) == [second.process_id]
-    await engine.remove(second, force=True)
+    await engine.records.remove(second, force=True)
 
 
 async def test_a_check_returns_while_keeper_and_registry_answer(engine: Engine) -> None:
     async with asyncio.timeout(10):
-        await engine.check()
+        await engine.health.check()
 
 
 async def test_a_late_doorbell_does_not_bring_back_what_is_being_removed(
@@ -183,7 +185,7 @@ async def test_a_late_doorbell_does_not_bring_back_what_is_being_removed(
         return found
 
     async def ring() -> None:
-        engine._intake.ring([bell])
+        engine._table.ring([bell])
         for _ in range(50):  # let recovery read, if it wants to
             await asyncio.sleep(0.001)
 
@@ -193,8 +195,8 @@ async def test_a_late_doorbell_does_not_bring_back_what_is_being_removed(
 
     monkeypatch.setattr(engine._recovery, "_read", read_early)
     monkeypatch.setattr("outlive.engine.upkeep.shutil.rmtree", ring_first)
-    await engine.remove(process)
+    await engine.records.remove(process)
     is_removed.set()
     with pytest.raises(ProcessNotFound):
-        await engine.find(process.process_id)
-    assert all(one.process_id != process.process_id for one in engine.live())
+        await engine.queries.find(process.process_id)
+    assert all(one.process_id != process.process_id for one in engine.queries.live())

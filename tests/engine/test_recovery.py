@@ -39,7 +39,7 @@ async def serve():
     async with an_engine(Path({state!r})) as engine:
         for number in range(40):
             line = f"echo {{number}}; sleep 0.{{number % 7}}; exit {{number}}"
-            process = await engine.start(Command(line=line), owner=ME)
+            process = await engine.starts.start(Command(line=line), owner=ME)
             print(process.process_id, flush=True)
         await asyncio.sleep(1000)
 
@@ -71,13 +71,13 @@ async def test_a_live_process_is_adopted_with_everything_it_was(own_house: House
         command = Command(
             line=f"echo a; {gate.wait}; echo b; exit 4", tags={"t": "1"}, group="g", grace_s=3.0
         )
-        first = await engine.start(command, owner=owner)
-        detached = await engine.start(Command(line=gate.wait, detached=True), owner=ME)
-        assert engine.connections_waiting() == set()
+        first = await engine.starts.start(command, owner=owner)
+        detached = await engine.starts.start(Command(line=gate.wait, detached=True), owner=ME)
+        assert engine.connections.waiting() == set()
     async with an_engine(own_house.state_dir) as engine:
-        assert {one.process_id for one in engine.live()} == {first.process_id, detached.process_id}
-        assert engine.connections_waiting() == {"c7"}
-        [again] = engine.of_connection("c7")
+        assert {one.process_id for one in engine.queries.live()} == {first.process_id, detached.process_id}
+        assert engine.connections.waiting() == {"c7"}
+        [again] = engine.connections.live_of("c7")
         told, was = again.record, first.record
         for name in (
             "command",
@@ -96,27 +96,29 @@ async def test_a_live_process_is_adopted_with_everything_it_was(own_house: House
         assert await output_of(again) == (b"a\nb\n", b"")
         assert again.record.exit_code == 4
         await settled(engine, again)
-        assert engine.connections_waiting() == set()
+        assert engine.connections.waiting() == set()
 
 
 async def test_an_end_that_nobody_saw_is_found_exactly(own_house: House, gate: Gate) -> None:
     async with an_engine(own_house.state_dir) as engine:
-        natural = await engine.start(Command(line=f"echo a; {gate.wait}; echo b >&2; exit 5"), owner=ME)
-        cancelled = await engine.start(Command(line="sleep 1000"), owner=ME)
+        natural = await engine.starts.start(
+            Command(line=f"echo a; {gate.wait}; echo b >&2; exit 5"), owner=ME
+        )
+        cancelled = await engine.starts.start(Command(line="sleep 1000"), owner=ME)
         await asyncio.sleep(0.1)
-        await engine.cancel(cancelled, note="Cancelled before the server died.")
+        await engine.controls.cancel(cancelled, note="Cancelled before the server died.")
     gate.open()
     records = [own_house.folder(process.process_id) / "done" for process in (natural, cancelled)]
     await poll_until(lambda: all(record.stat().st_size for record in records))
     async with an_engine(own_house.state_dir) as engine:
-        found = await engine.find(natural.process_id)
+        found = await engine.queries.find(natural.process_id)
         assert (found.record.exit_code, found.record.error) == (5, None)
         assert (found.is_complete, found.is_closed) == (True, True)
         assert await output_of(found) == (b"a\n", b"b\n")
-        record = (await engine.find(cancelled.process_id)).record
+        record = (await engine.queries.find(cancelled.process_id)).record
         assert (record.exit_signal, record.cause) == (15, Cause.CANCEL)
         assert record.error == "Cancelled before the server died."
-        assert [one.process_id for one in await engine.ended_of_connection("c1")] == [
+        assert [one.process_id for one in await engine.connections.ended_of("c1")] == [
             natural.process_id,
             cancelled.process_id,
         ]
@@ -125,15 +127,18 @@ async def test_an_end_that_nobody_saw_is_found_exactly(own_house: House, gate: G
 async def test_a_lost_registry_is_rebuilt_from_the_folders(own_house: House) -> None:
     async with an_engine(own_house.state_dir) as engine:
         ended = await run(engine, "echo x; exit 2", tags={"a": "b"})
-        live = await engine.start(Command(line="sleep 1000"), owner=ME)
+        live = await engine.starts.start(Command(line="sleep 1000"), owner=ME)
     lose_registry(own_house)
     async with an_engine(own_house.state_dir) as engine:
-        assert (await engine.find(ended.process_id)).record.exit_code == 2
-        assert [one.process_id for one in engine.live()] == [live.process_id]
+        assert (await engine.queries.find(ended.process_id)).record.exit_code == 2
+        assert [one.process_id for one in engine.queries.live()] == [live.process_id]
         async with asyncio.timeout(10):
-            while not await engine.list(ProcessFilter(tags={"a": "b"})):  # noqa: ASYNC110 - in the background
+            while not await engine.queries.list(ProcessFilter(tags={"a": "b"})):  # noqa: ASYNC110 - in the background
                 await asyncio.sleep(0.01)
-        assert [record.process_id for record in await engine.list()] == [live.process_id, ended.process_id]
+        assert [record.process_id for record in await engine.queries.list()] == [
+            live.process_id,
+            ended.process_id,
+        ]
 
 
 async def test_without_an_exit_record_a_process_is_lost(own_house: House) -> None:
@@ -141,10 +146,10 @@ async def test_without_an_exit_record_a_process_is_lost(own_house: House) -> Non
     async with an_engine(own_house.state_dir) as engine:
         process = await run(engine, "sleep 0.05; exit 3")
         unread = await run(engine, "true")
-        running = await engine.start(Command(line="sleep 1000"), owner=ME)
+        running = await engine.starts.start(Command(line="sleep 1000"), owner=ME)
         unfinished = running.stored
-        await engine.cancel(running)
-        await engine.wait(running)
+        await engine.controls.cancel(running)
+        await engine.queries.wait(running)
         await settled(engine, running)
         engine._registry.put(unfinished)
         await engine._registry.flush()
@@ -153,19 +158,19 @@ async def test_without_an_exit_record_a_process_is_lost(own_house: House) -> Non
     pid = own_house.folder(running.process_id) / "pid"
     pid.write_bytes(b"".join(pid.read_bytes().splitlines(keepends=True)[:2]))
     async with an_engine(own_house.state_dir) as engine:
-        record = (await engine.find(running.process_id)).record
+        record = (await engine.queries.find(running.process_id)).record
         assert (record.state, record.exit_code, record.exit_signal) == (State.LOST, None, None)
         assert record.error is not None
-        assert (await engine.find(process.process_id)).record.exit_code == 3
-        assert (await engine.find(unread.process_id)).record.exit_code == 0
+        assert (await engine.queries.find(process.process_id)).record.exit_code == 3
+        assert (await engine.queries.find(unread.process_id)).record.exit_code == 0
 
 
 async def test_a_row_whose_folder_is_gone_is_lost(own_house: House) -> None:
     async with an_engine(own_house.state_dir) as engine:
-        running = await engine.start(Command(line="sleep 1000"), owner=ME)
+        running = await engine.starts.start(Command(line="sleep 1000"), owner=ME)
         unfinished = running.stored
-        await engine.cancel(running)
-        await engine.wait(running)
+        await engine.controls.cancel(running)
+        await engine.queries.wait(running)
         await settled(engine, running)
         engine._registry.put(unfinished)
         await engine._registry.flush()
@@ -173,18 +178,18 @@ async def test_a_row_whose_folder_is_gone_is_lost(own_house: House) -> None:
         path.unlink()
     own_house.folder(running.process_id).rmdir()
     async with an_engine(own_house.state_dir) as engine:
-        process = await engine.find(running.process_id)
+        process = await engine.queries.find(running.process_id)
         assert process.state is State.LOST
-        assert await engine.read(process, BEGINNING) == []
+        assert await engine.queries.read(process, BEGINNING) == []
 
 
 async def test_nothing_is_lost_when_the_supervisor_is_killed(own_house: House) -> None:
     """Commands run on; the engine reconnects by itself and hears the end of each."""
     heard: list[Event] = []
     async with an_engine(own_house.state_dir) as engine:
-        engine.subscribe_events(heard.append)
+        engine.events.subscribe(heard.append)
         processes = [
-            await engine.start(
+            await engine.starts.start(
                 Command(line=f"for i in 1 2 3 4 5; do echo $i; sleep 0.1; done; exit {code}"), owner=ME
             )
             for code in range(8)
@@ -237,12 +242,12 @@ async def test_a_server_killed_in_the_middle_of_starts_forgets_nothing(own_house
     await server.wait()
     heard: list[Event] = []
     engine = an_engine(own_house.state_dir)
-    engine.subscribe_events(heard.append)
+    engine.events.subscribe(heard.append)
     async with engine:
         for number, process_id in enumerate(acknowledged):
-            process = await engine.find(process_id)
+            process = await engine.queries.find(process_id)
             async with asyncio.timeout(15):
-                await engine.wait(process)
+                await engine.queries.wait(process)
             assert process.record.exit_code == number
             assert await output_of(process) == (b"%d\n" % number, b"")
     assert any(isinstance(event, ProcessRecovered) for event in heard)
@@ -251,7 +256,7 @@ async def test_a_server_killed_in_the_middle_of_starts_forgets_nothing(own_house
 async def test_a_process_that_finished_while_the_link_was_down_is_settled(own_house: House) -> None:
     """Not mentioned after a reconnect: the files tell the end."""
     async with an_engine(own_house.state_dir) as engine:
-        process = await engine.start(Command(line="sleep 0.2; echo x; exit 6"), owner=ME)
+        process = await engine.starts.start(Command(line="sleep 0.2; echo x; exit 6"), owner=ME)
         # Hold the engine's loop: it hears nothing until the process has ended and a new keeper has let go of it.
         assert kill_supervisor(own_house)
         folder = own_house.folder(process.process_id)
@@ -272,23 +277,23 @@ async def test_folders_that_are_no_processes_are_left_alone(own_house: House) ->
     lose_registry(own_house)
     async with an_engine(own_house.state_dir) as engine:
         async with asyncio.timeout(10):
-            while not await engine.list():  # noqa: ASYNC110 - in the background
+            while not await engine.queries.list():  # noqa: ASYNC110 - in the background
                 await asyncio.sleep(0.01)
-        assert len(await engine.list()) == 1
+        assert len(await engine.queries.list()) == 1
 
 
 async def test_following_survives_a_new_server(own_house: House, gate: Gate) -> None:
     """The log is the queue: a cursor continues on another server."""
     got, cursor = b"", BEGINNING
     async with an_engine(own_house.state_dir) as engine:
-        process = await engine.start(Command(line=f"echo a; {gate.wait}; echo b"), owner=ME)
+        process = await engine.starts.start(Command(line=f"echo a; {gate.wait}; echo b"), owner=ME)
         async for chunks in follow(process, cursor):
             got += chunks[0].data
             cursor = type(chunks[0]).after(cursor, chunks)
             break
     gate.open()
     async with an_engine(own_house.state_dir) as engine:
-        again: Process = await engine.find(process.process_id)
+        again: Process = await engine.queries.find(process.process_id)
         async with asyncio.timeout(15):
             async for chunks in follow(again, cursor):
                 got += chunks[0].data
@@ -298,7 +303,7 @@ async def test_following_survives_a_new_server(own_house: House, gate: Gate) -> 
 async def test_an_engine_is_used_inside_async_with_only(tmp_path: Path) -> None:
     engine: Engine = an_engine(tmp_path)
     with pytest.raises(AssertionError):
-        await engine.start(Command(line="true"), owner=ME)
+        await engine.starts.start(Command(line="true"), owner=ME)
 
 
 @pytest.fixture
@@ -318,7 +323,7 @@ async def test_who_ended_while_its_start_had_no_answer_has_ended(mortal_house: H
     """The next supervisor has let go of the process before the engine is connected again."""
     async with an_engine(mortal_house.state_dir) as engine:
         token.touch()  # noqa: ASYNC240 -- a moment
-        starting = asyncio.create_task(engine.start(Command(line="echo a; exit 3"), owner=ME))
+        starting = asyncio.create_task(engine.starts.start(Command(line="echo a; exit 3"), owner=ME))
         while token.exists():  # noqa: ASYNC110, ASYNC240 -- who dies tells nobody
             await asyncio.sleep(0)
         [process_id] = os.listdir(mortal_house.layout.processes)
@@ -329,7 +334,7 @@ async def test_who_ended_while_its_start_had_no_answer_has_ended(mortal_house: H
         process = await starting
         assert process.process_id == process_id
         async with asyncio.timeout(15):
-            await engine.wait(process)
+            await engine.queries.wait(process)
         assert process.record.exit_code == 3
         assert await output_of(process) == (b"a\n", b"")
         await settled(engine, process)
@@ -338,8 +343,8 @@ async def test_who_ended_while_its_start_had_no_answer_has_ended(mortal_house: H
 async def test_two_who_catch_up_at_the_same_time_are_not_in_each_others_way(engine: Engine) -> None:
     """Whoever asks for a process that is not known does what the engine's own task does."""
     process = await run(engine, "exit 2")
-    engine._intake.doubt(process)
-    engine._intake.missing.append(process)
+    engine._table.doubt(process)
+    engine._table.missing.append(process)
     await asyncio.gather(*(engine._recovery.catch_up() for _ in range(3)))
-    assert not engine._intake.doubtful
+    assert not engine._table.doubtful
     assert process.record.exit_code == 2

@@ -29,12 +29,12 @@ async def test_a_command_runs_and_is_remembered(engine: Engine) -> None:
     assert record.started_at is not None
     assert record.created_at <= record.started_at <= record.ended_at
     await settled(engine, process)
-    again = await engine.find(process.process_id)
+    again = await engine.queries.find(process.process_id)
     assert again is not process
     assert again.record == record
-    assert await engine.read(again, BEGINNING) == await engine.read(process, BEGINNING)
+    assert await engine.queries.read(again, BEGINNING) == await engine.queries.read(process, BEGINNING)
     wanted = ProcessFilter(tags={"a": "1"}, group="g", connection_id="c9", request_id="7")
-    assert (await engine.find_by(wanted)).process_id == process.process_id
+    assert (await engine.queries.find_by(wanted)).process_id == process.process_id
 
 
 async def test_a_line_of_megabytes_runs_from_a_script_file(engine: Engine) -> None:
@@ -52,17 +52,17 @@ async def test_a_line_that_looks_like_an_option_is_a_command(engine: Engine) -> 
 
 async def test_a_script_lies_in_its_processs_folder(engine: Engine) -> None:
     """S1.4: a file that only its owner may read, write and execute, kept with the record."""
-    process = await engine.start(Command(argv=("/bin/sh", "-e"), script="echo $0 ü\n"), owner=ME)
-    await engine.wait(process)
+    process = await engine.starts.start(Command(argv=("/bin/sh", "-e"), script="echo $0 ü\n"), owner=ME)
+    await engine.queries.wait(process)
     path = Path(f"{process.folder}/script")
     assert await output_of(process) == (f"{path} ü\n".encode(), b"")
     assert process.record.command == f"/bin/sh -e {path}"
     assert os.stat(path).st_mode & 0o777 == 0o700
     for wrong in (Command(script="x"), Command(line="x", script="x"), Command(argv=("sh",), script="\0")):
         with pytest.raises(InvalidRequest):
-            await engine.start(wrong, owner=ME)
-    titled = await engine.start(Command(argv=("/bin/sh",), script="", title="mine"), owner=ME)
-    await engine.wait(titled)
+            await engine.starts.start(wrong, owner=ME)
+    titled = await engine.starts.start(Command(argv=("/bin/sh",), script="", title="mine"), owner=ME)
+    await engine.queries.wait(titled)
     assert (titled.record.command, titled.record.exit_code) == ("mine", 0)
 
 
@@ -71,8 +71,10 @@ async def test_argv_is_found_in_the_path_of_the_command(engine: Engine, tmp_path
     program.write_text('#!/bin/sh\necho "$0|$*"\n')
     program.chmod(0o755)
     for argv, cwd in ((("hello-there", "a b"), None), (("./hello-there", "a b"), str(tmp_path))):
-        process = await engine.start(Command(argv=argv, cwd=cwd, env={"PATH": str(tmp_path)}), owner=ME)
-        await engine.wait(process)
+        process = await engine.starts.start(
+            Command(argv=argv, cwd=cwd, env={"PATH": str(tmp_path)}), owner=ME
+        )
+        await engine.queries.wait(process)
         assert (await output_of(process))[0].endswith(b"hello-there|a b\n")
         assert process.record.shell is None
 
@@ -133,17 +135,17 @@ async def test_relative_folders_begin_in_the_default_one(shared_house: House, tm
 async def test_what_cannot_run_is_refused_before_the_keeper_is_asked(
     engine: Engine, command: Command, slug: str
 ) -> None:
-    before = set(engine.live())
+    before = set(engine.queries.live())
     with pytest.raises(OutliveError) as caught:
-        await engine.start(command, owner=ME)
+        await engine.starts.start(command, owner=ME)
     assert caught.value.code == slug
     assert caught.value.hint
-    assert set(engine.live()) <= before
+    assert set(engine.queries.live()) <= before
 
 
 async def test_the_longest_word_the_system_takes_runs(engine: Engine) -> None:
-    process = await engine.start(Command(argv=("printf", "%s", "a" * 131_071)), owner=ME)
-    await engine.wait(process)
+    process = await engine.starts.start(Command(argv=("printf", "%s", "a" * 131_071)), owner=ME)
+    await engine.queries.wait(process)
     assert process.stdout_bytes == 131_071
 
 
@@ -155,9 +157,9 @@ async def test_a_start_that_the_kernel_refuses_is_remembered_as_failed(
     program.write_bytes(b"\x7fELFnonsense")
     program.chmod(0o755)
     with pytest.raises(StartFailed) as caught:
-        await engine.start(Command(argv=(str(program),)), owner=ME)
+        await engine.starts.start(Command(argv=(str(program),)), owner=ME)
     assert caught.value.code == "start_failed"
-    [record] = await engine.list(limit=1)
+    [record] = await engine.queries.list(limit=1)
     assert (record.state, record.error, record.exit_code) == (
         State.FAILED_TO_START,
         caught.value.message,
@@ -168,12 +170,12 @@ async def test_a_start_that_the_kernel_refuses_is_remembered_as_failed(
 
 async def test_a_start_repeated_with_the_same_id_starts_nothing_twice(engine: Engine) -> None:
     process_id = new_process_id(1_700_000_000 * 10**9, os.urandom(RANDOM_BYTES))
-    first = await engine.start(Command(line="sleep 0.1; echo x"), owner=ME, process_id=process_id)
-    assert await engine.start(Command(line="echo y"), owner=ME, process_id=process_id) is first
-    await engine.wait(first)
+    first = await engine.starts.start(Command(line="sleep 0.1; echo x"), owner=ME, process_id=process_id)
+    assert await engine.starts.start(Command(line="echo y"), owner=ME, process_id=process_id) is first
+    await engine.queries.wait(first)
     assert await output_of(first) == (b"x\n", b"")
     with pytest.raises(InvalidRequest):
-        await engine.start(Command(line="x"), owner=ME, process_id=ProcessId("../../etc"))
+        await engine.starts.start(Command(line="x"), owner=ME, process_id=ProcessId("../../etc"))
 
 
 async def test_command_ids_are_unique_across_restarts(own_house: House) -> None:
@@ -181,9 +183,9 @@ async def test_command_ids_are_unique_across_restarts(own_house: House) -> None:
     names = []
     for _ in range(2):
         async with an_engine(own_house.state_dir) as engine:
-            processes = [await engine.start(Command(line="true"), owner=ME) for _ in range(3)]
+            processes = [await engine.starts.start(Command(line="true"), owner=ME) for _ in range(3)]
             names += [process.record.command_id for process in processes]
-            found = await engine.find_by(ProcessFilter(command_id=names[-1]))
+            found = await engine.queries.find_by(ProcessFilter(command_id=names[-1]))
             assert found.process_id == processes[-1].process_id
     assert len(set(names)) == 6
     numbers = [int(str(name).split("_")[2]) for name in names]
@@ -192,25 +194,25 @@ async def test_command_ids_are_unique_across_restarts(own_house: House) -> None:
 
 async def test_a_cancelled_start_leaves_a_process_that_its_connection_finds(engine: Engine) -> None:
     owner = Owner(principal="me", connection_id="gone")
-    task = asyncio.create_task(engine.start(Command(line="echo x; sleep 1000"), owner=owner))
-    while not engine.of_connection("gone"):  # noqa: ASYNC110 - until the keeper was asked
+    task = asyncio.create_task(engine.starts.start(Command(line="echo x; sleep 1000"), owner=owner))
+    while not engine.connections.live_of("gone"):  # noqa: ASYNC110 - until the keeper was asked
         await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    [process] = engine.of_connection("gone")
-    await engine.cancel(process)
+    [process] = engine.connections.live_of("gone")
+    await engine.controls.cancel(process)
     async with asyncio.timeout(15):
-        await engine.wait(process)
+        await engine.queries.wait(process)
     assert process.record.cause is Cause.CANCEL
 
 
 async def test_nobody_is_found_under_a_foreign_name(engine: Engine) -> None:
     for name in ("", "../registry.db", new_process_id(1, bytes(RANDOM_BYTES))):
         with pytest.raises(ProcessNotFound):
-            await engine.find(name)
+            await engine.queries.find(name)
     with pytest.raises(ProcessNotFound):
-        await engine.find_by(ProcessFilter(command_id="cmd_0_0"))
+        await engine.queries.find_by(ProcessFilter(command_id="cmd_0_0"))
 
 
 async def test_many_short_commands_at_once(engine: Engine) -> None:
@@ -222,10 +224,12 @@ async def test_many_short_commands_at_once(engine: Engine) -> None:
         assert process.record.exit_code == number % 256
         assert await output_of(process) == (b"%d\n" % number, b"")
     await asyncio.gather(*[settled(engine, process) for process in processes])
-    ended = await engine.ended_of_connection("many")
+    ended = await engine.connections.ended_of("many")
     assert [one.process_id for one in ended] == sorted(process.process_id for process in processes)
-    page = await engine.list(ProcessFilter(connection_id="many"), limit=100)
-    rest = await engine.list(ProcessFilter(connection_id="many", before=page[-1].process_id), limit=100)
+    page = await engine.queries.list(ProcessFilter(connection_id="many"), limit=100)
+    rest = await engine.queries.list(
+        ProcessFilter(connection_id="many", before=page[-1].process_id), limit=100
+    )
     assert len(page) + len(rest) == 120
 
 
@@ -233,7 +237,7 @@ async def test_the_operators_list_holds_for_every_door(shared_house: House) -> N
     """S0.12: asked by whomever."""
     async with an_engine(shared_house.state_dir, allowed_commands=AllowedCommands.parse("echo")) as strict:
         with pytest.raises(CommandRefused) as refused:
-            await strict.start(Command(line="echo x; id"), owner=ME)
+            await strict.starts.start(Command(line="echo x; id"), owner=ME)
         assert refused.value.code == "command_not_allowed"
         assert await output_of(await run(strict, "echo x")) == (b"x\n", b"")
 
@@ -241,4 +245,4 @@ async def test_the_operators_list_holds_for_every_door(shared_house: House) -> N
 async def test_a_profile_that_is_not_there_is_refused(engine: Engine) -> None:
     """Running without the sandbox that was asked for would be a lie."""
     with pytest.raises(InvalidRequest, match="locked"):
-        await engine.start(Command(line="echo x", profile="locked"), owner=ME)
+        await engine.starts.start(Command(line="echo x", profile="locked"), owner=ME)

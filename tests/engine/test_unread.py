@@ -15,7 +15,7 @@ _MB = 1 << 20
 
 
 async def _blocked(engine: Engine) -> Process:
-    process = await engine.start(
+    process = await engine.starts.start(
         Command(line=f"head -c {8 * _MB} /dev/zero", output_limit=_MB, on_limit="block"), owner=ME
     )
     async with asyncio.timeout(15):
@@ -28,7 +28,7 @@ async def test_a_process_whose_reader_is_gone_goes_on_after_the_grace(shared_hou
     async with an_engine(shared_house.state_dir, reader_grace_s=0.3) as engine:
         process = await _blocked(engine)
         async with asyncio.timeout(15):
-            await engine.wait(process)
+            await engine.queries.wait(process)
         assert (process.record.exit_code, process.stdout_bytes) == (0, 8 * _MB)
 
 
@@ -40,14 +40,14 @@ async def test_one_that_is_followed_waits_for_as_long_as_that_takes(shared_house
         assert process.is_blocked
         leave()
         async with asyncio.timeout(15):
-            await engine.wait(process)
+            await engine.queries.wait(process)
 
 
 async def test_the_next_server_lets_it_go_on_too(own_house: House) -> None:
     async with an_engine(own_house.state_dir) as engine:
         process_id = (await _blocked(engine)).process_id
     async with an_engine(own_house.state_dir, reader_grace_s=0.3) as engine:
-        process = await engine.find(process_id)
+        process = await engine.queries.find(process_id)
         async with asyncio.timeout(15):
-            await engine.wait(process)
+            await engine.queries.wait(process)
         assert process.stdout_bytes == 8 * _MB

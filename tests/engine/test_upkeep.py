@@ -20,8 +20,8 @@ async def test_retention_removes_the_oldest_and_never_what_lives(own_house: Hous
     rule = Retention(max_age_s=None, max_count=2, max_bytes=None)
     heard: list[Event] = []
     async with an_engine(own_house.state_dir, retention=rule, retention_interval_s=0.05) as engine:
-        engine.subscribe_events(heard.append)
-        live = await engine.start(Command(line="sleep 1000"), owner=ME)
+        engine.events.subscribe(heard.append)
+        live = await engine.starts.start(Command(line="sleep 1000"), owner=ME)
         ended = [await run(engine, f"echo {number}") for number in range(5)]
         expected = [process.process_id for process in ended[:3]]
         async with asyncio.timeout(10):
@@ -30,7 +30,7 @@ async def test_retention_removes_the_oldest_and_never_what_lives(own_house: Hous
         assert [own_house.folder(process.process_id).exists() for process in ended] == [False] * 3 + [
             True
         ] * 2
-        assert [record.process_id for record in await engine.list()] == [
+        assert [record.process_id for record in await engine.queries.list()] == [
             ended[4].process_id,
             ended[3].process_id,
             live.process_id,
@@ -52,7 +52,7 @@ async def test_a_folder_whose_start_is_just_being_carried_out_is_no_leftover(own
         (folder / name).unlink(missing_ok=True)
     heard: list[Event] = []
     async with an_engine(own_house.state_dir, retention=rule, retention_interval_s=1000.0) as engine:
-        engine.subscribe_events(heard.append)
+        engine.events.subscribe(heard.append)
         async with asyncio.timeout(10):
             while not _removed(heard):  # noqa: ASYNC110 - the first round of many
                 await asyncio.sleep(0.01)
@@ -86,6 +86,6 @@ async def test_what_the_keeper_starts_late_for_an_earlier_server_lives_on(own_ho
 
 async def _runs(engine: Engine, process_id: ProcessId) -> bool:
     try:
-        return (await engine.find(process_id)).state is State.RUNNING
+        return (await engine.queries.find(process_id)).state is State.RUNNING
     except ProcessNotFound:
         return False  # the keeper has not told of it yet

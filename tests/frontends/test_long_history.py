@@ -134,7 +134,7 @@ async def _longest_turns(house: House, *, finished: int, running: int) -> dict[s
         application as app,
         served(app.asgi, house.state_dir) as at,
     ):
-        table = app._engine._intake.table
+        table = app._engine._table.processes
         for one in range(running):
             row = a_row(_FINISHED + one, owner=Owner(principal="uid:other", connection_id="c"))
             table.enter(Process.from_stored(row, "/nowhere"))

@@ -116,7 +116,7 @@ async def house(engine: Engine, tmp_path: Path) -> AsyncIterator[_House]:
 
 
 async def _started(engine: Engine, marker: Marker) -> list[str]:
-    records = await engine.list(ProcessFilter(principal=_PRINCIPAL))
+    records = await engine.queries.list(ProcessFilter(principal=_PRINCIPAL))
     return [record.command for record in records if marker.seconds in record.command]
 
 
@@ -158,7 +158,9 @@ async def test_what_lives_in_a_stronger_profile_cancels_no_request_that_may_star
     house: _House, engine: Engine, marker: Marker, profile: str
 ) -> None:
     """No process has the request's weaker profile yet. It was marked as cancelled, and ended what it started."""
-    home = await engine.start(Command(line="sleep 60", profile=profile), owner=Owner(principal=_PRINCIPAL))
+    home = await engine.starts.start(
+        Command(line="sleep 60", profile=profile), owner=Owner(principal=_PRINCIPAL)
+    )
     called = house.call(BACKGROUND, "text/event-stream", cmd=f"exec {marker.sleep}")
     async with asyncio.timeout(10):
         await house.toolbox.reached.wait()
@@ -176,7 +178,7 @@ async def test_what_lives_in_a_stronger_profile_cancels_no_request_that_may_star
         await house.cancel()
         await called
     assert marker.pids() == []
-    await engine.end(home, grace_s=0, note="")
+    await engine.controls.end(home, grace_s=0, note="")
 
 
 @pytest.mark.promise("S4.6")

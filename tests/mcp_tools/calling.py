@@ -58,7 +58,7 @@ async def live_process(engine: Engine, caller: Caller) -> Process:
     """Wait until the caller's only live process runs."""
     async with asyncio.timeout(10):
         while True:
-            for process in engine.live():
+            for process in engine.queries.live():
                 if process.record.owner.principal == caller.principal and process.is_acknowledged:
                     return process
             await asyncio.sleep(0.005)

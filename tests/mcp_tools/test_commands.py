@@ -66,7 +66,7 @@ async def test_a_kill_shows_as_minus_the_signal(toolbox: Toolbox, engine: Engine
     caller = a_caller()
     call = asyncio.create_task(ask(toolbox, "command_execute", caller, command="exec sleep 100"))
     process = await live_process(engine, caller)
-    await engine.signal(process, signal.SIGKILL)
+    await engine.controls.signal(process, signal.SIGKILL)
     result = await call
     assert (result["return_code"], result["success"], result["completed"]) == (-9, False, False)
     assert result["error"] == "Command was ended by signal 9 (SIGKILL)"
@@ -123,7 +123,7 @@ async def test_a_command_in_the_background_can_be_asked_for(toolbox: Toolbox, en
         assert status["status"]["success"] is status["status"]["completed"] is False
         assert status["status"]["return_code"] is status["status"]["error"] is None
         assert status["status"]["duration"] > 0
-        await engine.cancel(process, note="Ended by the test.")
+        await engine.controls.cancel(process, note="Ended by the test.")
         await settled(engine, process)
         status = await ask(toolbox, "command_get_status", caller, command_id=started["id"])
         ended = status["status"]
@@ -248,7 +248,7 @@ async def test_a_timeout_is_told_while_the_grace_runs(toolbox: Toolbox, engine: 
     result = await ask(toolbox, "command_execute", caller, command=line, timeout=1, wait_s=2, grace=60)
     assert result["error"] == "Command timed out after 1 seconds"
     assert (result["completed"], result["return_code"]) == (False, None)
-    await engine.cancel(await live_process(engine, caller), grace_s=0)
+    await engine.controls.cancel(await live_process(engine, caller), grace_s=0)
 
 
 @pytest.mark.promise("S1.2")

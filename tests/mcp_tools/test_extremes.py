@@ -19,8 +19,8 @@ _TOOLS = pytest.mark.parametrize(
 
 
 async def _newest(engine: Engine, caller: Caller) -> Process:
-    (record,) = await engine.list(ProcessFilter(principal=caller.principal), limit=1)
-    return await engine.find(record.process_id)
+    (record,) = await engine.queries.list(ProcessFilter(principal=caller.principal), limit=1)
+    return await engine.queries.find(record.process_id)
 
 
 def _numbers(count: int) -> bytes:

@@ -144,10 +144,10 @@ async def test_wait_for_any_answers_with_the_first(toolbox: Toolbox, engine: Eng
     ]
     text = await _say(toolbox, "wait", caller, ids=names, mode="any")
     assert [" running " in text.splitlines()[0], " exit=4 " in text.splitlines()[1]] == [True, True]
-    for process in engine.live():
+    for process in engine.queries.live():
         if process.process_id in names:
             with contextlib.suppress(Exception):
-                await engine.cancel(process)
+                await engine.controls.cancel(process)
 
 
 @pytest.mark.promise("S4.13")
@@ -190,9 +190,9 @@ async def test_run_can_wait_for_a_text_or_a_port(toolbox: Toolbox, engine: Engin
     program = f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); time.sleep(100)"
     text = await _say(toolbox, "run", caller, argv=[sys.executable, "-c", program], wait_for={"port": port})
     assert f" ports={port} " in text
-    for process in engine.live():
+    for process in engine.queries.live():
         if process.record.owner.principal == caller.principal:
-            await engine.cancel(process)
+            await engine.controls.cancel(process)
 
 
 @pytest.mark.promise("S4.13")
@@ -219,7 +219,7 @@ async def test_a_cancelled_run_ends_what_it_started(toolbox: Toolbox, engine: En
         with pytest.raises(asyncio.CancelledError):
             await call
         async with asyncio.timeout(10):
-            await engine.wait(process)
+            await engine.queries.wait(process)
         assert process.record.cause is Cause.CANCEL
         caller = a_caller()
 
@@ -252,7 +252,7 @@ async def test_wrong_arguments_are_named(
 async def test_nobody_sees_what_is_private(toolbox: Toolbox, engine: Engine) -> None:
     """S4.5.scope: nor can a signal without a name be sent."""
     mine = a_caller()
-    process = await engine.start(
+    process = await engine.starts.start(
         Command(line="sleep 100"), owner=Owner(principal=mine.principal, connection_id="elsewhere")
     )
     text = await _say(toolbox, "run", mine, command="exec sleep 100", wait_s=0)
@@ -262,7 +262,7 @@ async def test_nobody_sees_what_is_private(toolbox: Toolbox, engine: Engine) -> 
     assert (await answer(toolbox, "control", mine, {**control, "signal": "NOPE"})).is_error
     await _say(toolbox, "control", mine, **control, signal="int")
     assert " signal=2 " in await _say(toolbox, "wait", mine, ids=[_id(text)])
-    await engine.cancel(process)
+    await engine.controls.cancel(process)
 
 
 async def test_one_more_than_a_groups_limit_is_queued_until_there_is_room(

@@ -39,7 +39,7 @@ async def test_the_text_is_both_streams(
     assert (outcome.text, outcome.is_error, outcome.structured) == (text, is_error, None)
     process = await toolbox.start_background({"cmd": cmd}, a_caller())
     async with asyncio.timeout(10):
-        await engine.wait(process)
+        await engine.queries.wait(process)
     assert await toolbox.background_result(process) == outcome
 
 
@@ -56,7 +56,7 @@ async def test_a_background_start_is_refused_or_runs(toolbox: Toolbox, engine: E
     )
     with pytest.raises(InvalidState):
         await toolbox.background_result(process)
-    await engine.cancel(process)
+    await engine.controls.cancel(process)
 
 
 @pytest.mark.promise("S4.3.result", "S1.8.output")
@@ -69,7 +69,7 @@ async def test_a_result_shows_so_much_of_each_stream(engine: Engine) -> None:
     assert outcome.text == f"{shown}\n\nSTDERR:\n{shown}"
     process = await toolbox.start_background({"cmd": cmd}, a_caller())
     async with asyncio.timeout(10):
-        await engine.wait(process)
+        await engine.queries.wait(process)
     assert await toolbox.background_result(process) == outcome
 
 
@@ -82,9 +82,9 @@ async def test_the_result_of_a_cancelled_command_says_so(toolbox: Toolbox, engin
         process = await toolbox.start_background({"cmd": cmd}, a_caller())
         if "echo" in cmd:
             await seen(process, "before\n")
-        await engine.cancel(process)
+        await engine.controls.cancel(process)
         async with asyncio.timeout(10):
-            await engine.wait(process)
+            await engine.queries.wait(process)
         outcome = await toolbox.background_result(process)
         assert (outcome.text, outcome.is_error) == (text, True)
 
@@ -99,7 +99,7 @@ async def test_what_runs_longer_goes_on(toolbox: Toolbox, engine: Engine) -> Non
     assert f"PID: {process.record.pid}\nProcess ID: {process.process_id}\n" in outcome.text
     assert outcome.text.endswith("\n\nhere")
     assert outcome.structured == {"running": True, "id": process.process_id, "pid": process.record.pid}
-    await engine.cancel(process)
+    await engine.controls.cancel(process)
     for name, arguments in ((_RUN, {"background": True}), (_START, {})):
         other = a_caller()
         outcome = await answer(toolbox, name, other, {"cmd": "sleep 100", **arguments})
@@ -107,7 +107,7 @@ async def test_what_runs_longer_goes_on(toolbox: Toolbox, engine: Engine) -> Non
         assert str(process.record.pid) in outcome.text
         assert process.process_id in outcome.text
         assert not outcome.is_error
-        await engine.cancel(process)
+        await engine.controls.cancel(process)
 
 
 async def test_a_timeout_is_said_before_the_output(toolbox: Toolbox) -> None:
@@ -146,7 +146,7 @@ async def test_what_an_ended_process_left_behind_is_terminated(toolbox: Toolbox,
     caller = a_caller()
     process = await toolbox.start_background({"cmd": "setsid sleep 100 & echo started"}, caller)
     async with asyncio.timeout(10):
-        await engine.wait(process)
+        await engine.queries.wait(process)
     assert (await toolbox.background_result(process)).text == "started"
     outcome = await answer(toolbox, "terminate_process", caller, {"pid": process.record.pid})
     assert outcome.text.startswith(f"Process {process.record.pid} terminated successfully\n")
@@ -158,8 +158,8 @@ async def test_a_paused_process_is_terminated_too(toolbox: Toolbox, engine: Engi
     """And one without a request id is named by its process id."""
     caller = a_caller()
     command = Command(line="exec sleep 100", detached=True)
-    process = await engine.start(command, owner=Owner(principal=caller.principal))
-    await engine.pause(process)
+    process = await engine.starts.start(command, owner=Owner(principal=caller.principal))
+    await engine.controls.pause(process)
     outcome = await answer(toolbox, "list_processes", caller, {})
     assert "  Status: running (paused)\n" in outcome.text
     outcome = await answer(toolbox, "terminate_process", caller, {"pid": process.record.pid})
@@ -170,7 +170,7 @@ async def test_a_paused_process_is_terminated_too(toolbox: Toolbox, engine: Engi
 async def test_only_own_processes_can_be_terminated(toolbox: Toolbox, engine: Engine) -> None:
     mine, other = a_caller(), a_caller()
     process = await toolbox.start_background({"cmd": "sleep 100"}, mine)
-    private = await engine.start(
+    private = await engine.starts.start(
         Command(line="sleep 100"), owner=Owner(principal=mine.principal, connection_id="elsewhere")
     )
     for caller, pid in ((other, process.record.pid), (mine, 1), (mine, private.record.pid), (mine, -5)):
@@ -180,7 +180,7 @@ async def test_only_own_processes_can_be_terminated(toolbox: Toolbox, engine: En
     assert not process.is_ended
     assert not private.is_ended
     for started in (process, private):
-        await engine.cancel(started)
+        await engine.controls.cancel(started)
 
 
 @pytest.mark.promise("S4.5")
@@ -215,7 +215,7 @@ async def test_the_list_has_the_documents_blocks(toolbox: Toolbox, engine: Engin
         "process_id": first.process_id,
     }
     for process in (first, second):
-        await engine.cancel(process)
+        await engine.controls.cancel(process)
 
 
 @pytest.mark.promise("C.run.left", "S4.5")
@@ -236,7 +236,7 @@ async def test_lists_and_headers_show_what_an_ended_command_has_left_running(
     for tool, arguments in (("list", {}), ("read", {"id": process.process_id})):
         shown = await answer(toolbox, tool, caller, arguments)
         assert re.match(r"\[id=\w{26} exit=0 [^\n]* 2 descendants still run", shown.text), tool
-    await engine.cancel(process, grace_s=0)
+    await engine.controls.cancel(process, grace_s=0)
     async with asyncio.timeout(10):
         await until(process, lambda one: not one.record.descendants)
     assert (await answer(toolbox, "list", caller, {})).text == "[no processes]"
@@ -297,7 +297,7 @@ async def test_who_waits_for_a_groups_turn_is_told_so_and_listed(toolbox: Toolbo
     listed = await answer(toolbox, "list_processes", caller, {})
     assert listed.structured is not None
     assert listed.structured["count"] == 3
-    await engine.cancel(first, grace_s=0)
+    await engine.controls.cancel(first, grace_s=0)
     command = {"command": "echo fourth", **group}
     done = await answer(toolbox, "command_execute", caller, command)  # first come, first served
     assert done.structured is not None

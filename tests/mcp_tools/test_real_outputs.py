@@ -53,8 +53,8 @@ async def test_an_answer_costs_little_tells_the_result_and_leaves_nothing_unreac
     caller = a_caller()
     with sample.prepared(tmp_path) as line:
         outcome = await answer(toolbox, "run", caller, {"command": line, "pty": sample.pty})
-    (record,) = await engine.list(ProcessFilter(principal=caller.principal))
-    process = await engine.find(record.process_id)
+    (record,) = await engine.queries.list(ProcessFilter(principal=caller.principal))
+    process = await engine.queries.find(record.process_id)
     raw = _logged(process, BEGINNING, record.cursor)
     cost = len(outcome.text.encode())
     print(f"{sample.name}: {len(raw)} bytes of output, {cost} bytes of answer")

@@ -63,9 +63,11 @@ async def test_every_answer_fits_the_output_schema_and_nothing_else_does(
     assert _fits(_schema(toolbox, "list_processes"), listed.structured)
     # Those that have ended may still be among the live ones, until they are filed.
     (process,) = [
-        one for one in engine.live() if one.record.owner.principal == caller.principal and not one.is_ended
+        one
+        for one in engine.queries.live()
+        if one.record.owner.principal == caller.principal and not one.is_ended
     ]
-    await engine.cancel(process)
+    await engine.controls.cancel(process)
 
 
 @pytest.fixture
@@ -96,7 +98,7 @@ async def test_times_are_shown_as_local_ones(toolbox: Toolbox, engine: Engine, f
         moment = datetime.fromisoformat(text)
         assert moment.tzinfo is None
         assert abs(moment - (now + far_east).replace(tzinfo=None)) < timedelta(minutes=1)
-    await engine.cancel(process)
+    await engine.controls.cancel(process)
 
 
 @pytest.mark.promise("S1.4.file")

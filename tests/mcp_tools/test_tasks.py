@@ -53,9 +53,9 @@ async def _task(toolbox: Toolbox, caller: Caller, name: str, arguments: Mapping[
 
 async def _ended(toolbox: Toolbox, engine: Engine, task: Task, caller: Caller) -> Task:
     """Wait for the end of a task's process and return the task."""
-    process = await engine.find(task.task_id)
+    process = await engine.queries.find(task.task_id)
     async with asyncio.timeout(20):
-        await engine.wait(process)
+        await engine.queries.wait(process)
     return await toolbox.tasks.get(task.task_id, caller)
 
 
@@ -170,7 +170,7 @@ async def test_a_cancelled_task_ends_with_its_tree(engine: Engine, hasty: Toolbo
     await hasty.tasks.cancel(task.task_id, caller)
     ended = await _ended(hasty, engine, task, caller)
     assert (ended.status, ended.message, ended.result) == ("cancelled", "Cancelled by the client.", None)
-    process = await engine.find(task.task_id)
+    process = await engine.queries.find(task.task_id)
     assert (process.record.cause, process.record.descendants) == (Cause.CANCEL, 0)
     await hasty.tasks.cancel(task.task_id, caller)
     assert (await hasty.tasks.get(task.task_id, caller)).status == "cancelled"
@@ -215,7 +215,7 @@ async def test_a_task_is_removed_together_with_its_process(
     task = await _task(hasty, caller, "run", {"command": gate.wait})
     gate.open()
     await _ended(hasty, engine, task, caller)
-    process = await engine.find(task.task_id)
+    process = await engine.queries.find(task.task_id)
     await settled(engine, process)
     await engine._upkeep.prune(Retention(max_count=0))
     with pytest.raises(ProcessNotFound):
@@ -243,7 +243,7 @@ async def test_a_call_that_is_given_up_while_its_task_is_kept_ends_its_command(
     with pytest.raises(asyncio.CancelledError):
         await adopting
     async with asyncio.timeout(20):
-        await engine.wait(process)
+        await engine.queries.wait(process)
     assert process.record.cause is Cause.CANCEL
 
 

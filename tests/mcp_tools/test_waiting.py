@@ -95,7 +95,7 @@ async def test_a_slow_listener_holds_only_its_own_call(toolbox: Toolbox, engine:
     call = asyncio.create_task(answer(toolbox, _RUN, caller, {"cmd": "seq 100000"}, progress=listen))
     process = await live_process(engine, caller)
     async with asyncio.timeout(10):
-        await engine.wait(process)
+        await engine.queries.wait(process)
     assert not call.done()
     release.set()
     assert (await call).text.endswith("100000")
@@ -116,7 +116,7 @@ async def test_a_cancelled_call_ends_its_whole_tree(
     with pytest.raises(asyncio.CancelledError):
         await call
     async with asyncio.timeout(10):
-        await engine.wait(process)
+        await engine.queries.wait(process)
     record = process.record
     assert (record.cause, record.exit_signal, record.descendants) == (Cause.CANCEL, 9, 0)
 
@@ -132,7 +132,7 @@ async def test_a_call_cancelled_again_and_again_still_ends_its_process(
         call.cancel()
         await asyncio.sleep(0)
     async with asyncio.timeout(10):
-        await engine.wait(process)
+        await engine.queries.wait(process)
     assert process.record.cause is Cause.CANCEL
 
 
@@ -146,7 +146,7 @@ async def _left_of_a_cancelled_call(
     call.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await call
-    return [one for one in engine.live() if one.record.owner.principal == caller.principal]
+    return [one for one in engine.queries.live() if one.record.owner.principal == caller.principal]
 
 
 @pytest.mark.promise("S4.6")
@@ -157,7 +157,7 @@ async def test_a_call_cancelled_while_it_starts_leaves_nothing(
     caller = a_caller()
     for process in await _left_of_a_cancelled_call(toolbox, engine, caller, tool=_RUN, turns=turns):
         async with asyncio.timeout(10):
-            await engine.wait(process)
+            await engine.queries.wait(process)
         assert process.record.cause is Cause.CANCEL
 
 
@@ -171,7 +171,7 @@ async def test_a_background_command_whose_call_is_cancelled_while_it_starts_is_n
         assert process.record.cause is Cause.NONE
         assert process is await live_process(engine, caller)  # acknowledged, and still not asked to end
         assert process.record.cause is Cause.NONE
-        await engine.cancel(process)
+        await engine.controls.cancel(process)
 
 
 @pytest.mark.promise("M.background")
@@ -187,4 +187,4 @@ async def test_a_background_command_outlives_its_cancelled_call(toolbox: Toolbox
     assert process.record.cause is Cause.NONE
     listed = await answer(toolbox, "list_processes", caller, {})
     assert str(process.record.pid) in listed.text
-    await engine.cancel(process)
+    await engine.controls.cancel(process)

@@ -79,8 +79,8 @@ async def test_a_command_does_not_notice_its_workspace(toolbox: Toolbox, engine:
     for extra in ({}, {"workspace": "w"}):
         caller = a_caller()
         await answer(toolbox, "run", caller, {"command": line, **extra})
-        (record,) = await engine.list(ProcessFilter(principal=caller.principal))
-        output = await output_of(await engine.find(record.process_id))
+        (record,) = await engine.queries.list(ProcessFilter(principal=caller.principal))
+        output = await output_of(await engine.queries.find(record.process_id))
         seen.append((record.exit_code, record.exit_signal, output))
     assert seen[0] == seen[1]
 

@@ -83,11 +83,11 @@ def _an_engine(kind: str, house: House, ground: _Ground) -> Engine:
 async def _try(engine: Engine, command: Command) -> str:
     """Return how a start ended: the slug of its refusal, or its state."""
     try:
-        process = await engine.start(command, owner=ME)
+        process = await engine.starts.start(command, owner=ME)
     except OutliveError as error:
         return error.code
     async with asyncio.timeout(20):
-        await engine.wait(process, until="closed")
+        await engine.queries.wait(process, until="closed")
     return process.state.value
 
 

@@ -29,7 +29,10 @@ _ONE = f"{_ALL}/{'0' * 26}"
 
 
 class _BrokenEngine:
-    """An engine whose every question fails in a way that nobody expects."""
+    """An engine whose every question fails in a way that is not expected."""
+
+    def __init__(self) -> None:
+        self.queries = self
 
     async def find(self, _process_id: str) -> None:
         raise RuntimeError("a secret path")
@@ -51,6 +54,7 @@ class _SilentEngine:
 
     def __init__(self, error: OutliveError) -> None:
         self._error = error
+        self.queries = self
 
     async def find(self, _process_id: str) -> None:
         raise self._error

@@ -65,7 +65,7 @@ async def test_the_default_profile_is_everybodys_and_only_an_administrator_goes_
     async with an_engine(shared_house.state_dir, sandbox=_GUARDED) as engine:
         assert (await run(engine, "true")).record.sandbox.profile is Profile.GUARDED
         with pytest.raises(CommandRefused) as refused:
-            await engine.start(Command(line="true", profile="open"), owner=ME)
+            await engine.starts.start(Command(line="true", profile="open"), owner=ME)
         assert refused.value.code == "profile_too_weak"
         weaker = await run(engine, "true", owner=_ADMIN, profile="open")
         assert weaker.record.sandbox.profile is Profile.OPEN
@@ -85,7 +85,7 @@ async def test_who_lives_in_a_process_starts_nothing_weaker_and_nowhere_else(
         Command(line="true", cwd=str(tmp_path / "there")),
     ):
         with pytest.raises(CommandRefused) as refused:
-            await engine.start(wanted, owner=inside)
+            await engine.starts.start(wanted, owner=inside)
         assert refused.value.code == "profile_too_weak"
 
 
@@ -109,7 +109,7 @@ async def test_a_folder_that_holds_the_state_folder_is_no_workspace(
 ) -> None:
     for folder in ("/", str(shared_house.state_dir), str(shared_house.state_dir / "processes")):
         with pytest.raises(StartFailed, match="state folder") as refused:
-            await engine.start(Command(line="true", profile="workspace", cwd=folder), owner=ME)
+            await engine.starts.start(Command(line="true", profile="workspace", cwd=folder), owner=ME)
         assert refused.value.code == "sandbox_unavailable"
 
 
@@ -146,7 +146,7 @@ async def test_a_machine_that_lacks_something_refuses_and_says_what(
     lesser: Engine, tmp_path: Path, profile: Profile
 ) -> None:
     with pytest.raises(StartFailed) as refused:
-        await lesser.start(
+        await lesser.starts.start(
             Command(line=f"touch {tmp_path}/ran", profile=profile.value, cwd=str(tmp_path)), owner=ME
         )
     assert refused.value.code == "sandbox_unavailable"
@@ -240,7 +240,7 @@ async def test_a_caller_opens_nothing_by_its_path_and_runs_where_the_operator_ha
         (there / "link").symlink_to(home)
         for folder in (home, tmp_path, there / "link"):
             with pytest.raises(StartFailed, match="operator") as refused:
-                await engine.start(Command(line=line, profile="workspace", cwd=str(folder)), owner=ME)
+                await engine.starts.start(Command(line=line, profile="workspace", cwd=str(folder)), owner=ME)
             assert refused.value.code == "sandbox_unavailable"
 
 
@@ -248,20 +248,22 @@ async def test_nothing_is_opened_that_holds_the_state_folder(shared_house: House
     settings = SandboxSettings(writable=(str(shared_house.state_dir.parent),))
     async with an_engine(shared_house.state_dir, sandbox=settings) as engine:
         with pytest.raises(StartFailed, match="state folder lies there"):
-            await engine.start(Command(line="true", profile="workspace", cwd=str(tmp_path)), owner=ME)
+            await engine.starts.start(Command(line="true", profile="workspace", cwd=str(tmp_path)), owner=ME)
 
 
 async def test_who_lives_in_nobody_knows_which_process_gets_the_closest_bounds(
     engine: Engine, tmp_path: Path
 ) -> None:
-    living = await engine.start(Command(line="sleep 60", profile="workspace", cwd=str(tmp_path)), owner=ME)
+    living = await engine.starts.start(
+        Command(line="sleep 60", profile="workspace", cwd=str(tmp_path)), owner=ME
+    )
     with pytest.raises(CommandRefused) as refused:
-        await engine.start(
+        await engine.starts.start(
             Command(line="true", profile="open"), owner=Owner(principal="me", inside="", is_admin=True)
         )
     assert refused.value.code == "profile_too_weak"
-    await engine.cancel(living, grace_s=0)
-    await engine.wait(living)
+    await engine.controls.cancel(living, grace_s=0)
+    await engine.queries.wait(living)
 
 
 async def test_a_workspace_in_a_home_opens_that_home_to_nobody_else(

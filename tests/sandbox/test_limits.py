@@ -38,7 +38,7 @@ async def test_the_operators_limits_hold_and_a_start_may_lower_them(shared_house
         lower = await run(engine, "ulimit -n", limits=Limits(files=50), profile="guarded")
         assert (await output_of(lower))[0] == b"50\n"
         with pytest.raises(InvalidRequest, match="files may be 100"):
-            await engine.start(Command(line="true", limits=Limits(files=101)), owner=ME)
+            await engine.starts.start(Command(line="true", limits=Limits(files=101)), owner=ME)
 
 
 @pytest.mark.skipif("memory" not in _GROUPS, reason="no control group can limit memory here")
@@ -47,7 +47,7 @@ async def test_want_of_memory_is_told_and_the_group_is_gone_afterwards(
 ) -> None:
     profile = "guarded"
     command = Command(argv=("tail", "/dev/zero"), profile=profile, limits=Limits(memory_bytes=32 * _MB))
-    process = await engine.start(command, owner=ME)
+    process = await engine.starts.start(command, owner=ME)
     assert "cgroup_memory" in process.record.sandbox.features
     await output_of(process)
     assert (process.record.state, process.record.exit_signal) == (State.SIGNALED, signal.SIGKILL)
@@ -65,12 +65,12 @@ def _exists(path: str) -> bool:
 @pytest.mark.skipif("pids" not in _GROUPS, reason="no control group can limit processes here")
 async def test_a_fork_bomb_stays_small_and_leaves_nothing(engine: Engine, marker: Marker) -> None:
     line = f"for i in $(seq 100); do {marker.sleep} & done 2>/dev/null; wait"
-    process = await engine.start(Command(line=line, limits=Limits(processes=20)), owner=ME)
+    process = await engine.starts.start(Command(line=line, limits=Limits(processes=20)), owner=ME)
     assert process.record.sandbox.features == ("cgroup_processes",)
     await poll_until(lambda: len(marker.pids()) >= 15)
     assert len(marker.pids()) < 20
-    await engine.cancel(process, grace_s=1)
-    await engine.wait(process)
+    await engine.controls.cancel(process, grace_s=1)
+    await engine.queries.wait(process)
     assert marker.pids() == []
     await settled(engine, process)
     machine = (await engine.sandboxes.offers()).machine
@@ -95,7 +95,7 @@ async def test_a_share_of_a_processor_holds_for_the_whole_tree(engine: Engine) -
 async def test_a_share_of_a_processor_without_a_group_is_refused(engine: Engine) -> None:
     engine.sandboxes.assume(Capabilities(machine=Machine(), obstacles=dict.fromkeys(Profile, "")))
     with pytest.raises(StartFailed, match="needs a control group") as refused:
-        await engine.start(Command(line="true", limits=Limits(cpus=1)), owner=ME)
+        await engine.starts.start(Command(line="true", limits=Limits(cpus=1)), owner=ME)
     assert refused.value.code == "sandbox_unavailable"
     assert "cpu" in refused.value.hint
 
@@ -103,7 +103,7 @@ async def test_a_share_of_a_processor_without_a_group_is_refused(engine: Engine)
 async def test_a_limit_of_processes_that_would_not_hold_is_refused(engine: Engine) -> None:
     engine.sandboxes.assume(Capabilities(machine=Machine(is_root=True), obstacles=dict.fromkeys(Profile, "")))
     with pytest.raises(StartFailed, match="binds root") as refused:
-        await engine.start(Command(line="true", limits=Limits(processes=20)), owner=ME)
+        await engine.starts.start(Command(line="true", limits=Limits(processes=20)), owner=ME)
     assert refused.value.code == "sandbox_unavailable"
 
 

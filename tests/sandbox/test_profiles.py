@@ -181,7 +181,7 @@ async def test_a_profile_keeps_its_promises(
         attempts = tuple(one for one in attempts if one != "ptrace")  # as the machine's administrator says
     words = (_PYTHON, "-I", "-S", str(_INSIDE), outside.told(attempts))
     command = Command(argv=words, profile=profile.value, cwd=str(tmp_path / "workspace"), stdio="merge")
-    process = await sandboxed.start(command, owner=ME)
+    process = await sandboxed.starts.start(command, owner=ME)
     out, _ = await output_of(process)
     assert process.record.exit_code == 0, out
     assert process.record.sandbox.profile is profile

@@ -75,11 +75,11 @@ async def test_the_command_leads_its_session_and_its_tree_is_paused_and_ended(
     assert pid is not None
     assert os.getpgid(pid) == os.getsid(pid) == pid
     await poll_until(lambda: len(marker.pids()) == 3)
-    await engine.pause(process)
+    await engine.controls.pause(process)
     assert all(is_paused(one) for one in [pid, *marker.pids()])
-    await engine.resume(process)
+    await engine.controls.resume(process)
     assert not any(is_paused(one) for one in marker.pids())
-    await engine.cancel(process, grace_s=10)
+    await engine.controls.cancel(process, grace_s=10)
     assert await output_of(process) == (b"told\n", b"")
     assert process.record.exit_code == 5
     assert marker.pids() == []
@@ -99,12 +99,12 @@ async def test_an_orphaned_tree_is_ended_whatever_it_hides(
         await poll_until(lambda: len(marker.pids()) == count)
         await asyncio.to_thread(own_house.kill_shim_of, process.process_id)
         await asyncio.to_thread(own_house.wait_redundant)
-        await engine.pause(process)
+        await engine.controls.pause(process)
         assert all(is_paused(one) for one in marker.pids())
-        await engine.resume(process)
-        await engine.cancel(process, grace_s=5)
+        await engine.controls.resume(process)
+        await engine.controls.cancel(process, grace_s=5)
         async with asyncio.timeout(20):
-            await engine.wait(process)
+            await engine.queries.wait(process)
         assert process.record.exit_signal == signal.SIGTERM
         assert marker.pids() == []
         await settled(engine, process)
@@ -118,9 +118,9 @@ async def test_what_a_sealed_command_leaves_running_goes_on_and_is_counted(
     process = await run(engine, f"{marker.sleep} & exit 3", profile="sealed", cwd=str(tmp_path))
     assert (process.record.exit_code, process.record.descendants) == (3, 1)
     await poll_until(lambda: len(marker.pids()) == 1)
-    await engine.cancel(process)
+    await engine.controls.cancel(process)
     async with asyncio.timeout(20):
-        await engine.wait(process, until="closed")
+        await engine.queries.wait(process, until="closed")
     assert marker.pids() == []
 
 
@@ -142,9 +142,11 @@ async def test_an_unknown_program_and_a_lost_folder_are_told_as_without_a_sandbo
     bad.write_text("#!/no/such/interpreter\n")
     bad.chmod(0o755)
     with pytest.raises(Exception, match="No such file") as failed:
-        await engine.start(Command(argv=(str(bad),), profile=profile.value, cwd=str(tmp_path)), owner=ME)
+        await engine.starts.start(
+            Command(argv=(str(bad),), profile=profile.value, cwd=str(tmp_path)), owner=ME
+        )
     assert failed.value.code == "not_found"  # type: ignore[attr-defined] # an OutliveError
 
 
 async def _start(engine: Engine, line: str, profile: Profile, folder: Path) -> Process:
-    return await engine.start(Command(line=line, profile=profile.value, cwd=str(folder)), owner=ME)
+    return await engine.starts.start(Command(line=line, profile=profile.value, cwd=str(folder)), owner=ME)

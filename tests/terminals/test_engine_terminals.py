@@ -227,7 +227,7 @@ async def test_closing_ends_the_shell_and_what_runs_in_it(desk: Desk) -> None:
     terminal = await desk.open()
     await desk.run(terminal, "(trap '' HUP; exec sleep 1000) & nohup sleep 1000 >/dev/null 2>&1 &")
     await desk.run(terminal, "sleep 1000", wait_s=0)
-    process = await desk.engine.find(terminal)
+    process = await desk.engine.queries.find(terminal)
     async with asyncio.timeout(10):
         await desk.host.close(terminal, ME)
     assert process.is_complete
@@ -254,7 +254,9 @@ async def test_a_terminal_is_its_principals_alone(desk: Desk) -> None:
 
 @pytest.mark.promise("S3.8")
 async def test_who_lives_in_a_sandbox_does_not_type_into_a_weaker_one(desk: Desk) -> None:
-    bounded = await desk.engine.start(Command(line="sleep 100", profile="guarded", detached=True), owner=ME)
+    bounded = await desk.engine.starts.start(
+        Command(line="sleep 100", profile="guarded", detached=True), owner=ME
+    )
     weak, strong = await desk.open(), await desk.open(profile="guarded")
     for inside in (bounded.process_id, "nobody knows"):
         by = replace(ME, inside=inside)
@@ -266,20 +268,20 @@ async def test_who_lives_in_a_sandbox_does_not_type_into_a_weaker_one(desk: Desk
                 await refused
             assert error.value.code == "profile_too_weak"
         assert (await desk.host.execute(strong, "echo in", by, wait_s=20)).output == "in\n"
-    await desk.engine.cancel(bounded, grace_s=0)
+    await desk.engine.controls.cancel(bounded, grace_s=0)
 
 
 async def test_a_process_that_is_no_terminal_is_none(desk: Desk) -> None:
-    process = await desk.engine.start(Command(line="sleep 5", stdio="pty", detached=True), owner=ME)
+    process = await desk.engine.starts.start(Command(line="sleep 5", stdio="pty", detached=True), owner=ME)
     with pytest.raises(ProcessNotFound):
         await desk.run(process.process_id, "echo")
-    await desk.engine.cancel(process, grace_s=0)
+    await desk.engine.controls.cancel(process, grace_s=0)
 
 
 async def test_another_engine_knows_the_terminals_and_goes_on(desk: Desk, engine: Engine) -> None:
     info = await desk.opened(name="kept")
     await desk.run(info.terminal_id, "X=5")
-    settings = engine._settings
+    settings = engine.settings
     async with an_engine(
         __import__("pathlib").Path(settings.state_dir),
         environment=dict(settings.environment),

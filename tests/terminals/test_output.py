@@ -91,14 +91,14 @@ async def test_many_lines_of_any_bytes_are_text(desk: Desk) -> None:
 
 async def test_a_terminal_is_one_after_its_record_was_kept_and_loaded(engine: Engine) -> None:
     note = TerminalNote(name="one", key="0123456789abcdef", shell="sh")  # noqa: S604 -- a name
-    process = await engine.start(
+    process = await engine.starts.start(
         Command(argv=("true",), stdio="pty", stdin="pipe", detached=True, terminal=note), owner=ME
     )
     async with asyncio.timeout(10):
-        await engine.wait(process, until="closed")
+        await engine.queries.wait(process, until="closed")
     assert process.terminal == note
     await settled(engine, process)
-    loaded = await engine.find(process.process_id)
+    loaded = await engine.queries.find(process.process_id)
     assert loaded is not process
     assert loaded.terminal == note
 

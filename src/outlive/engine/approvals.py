@@ -1,6 +1,6 @@
-"""What `Engine` does when policy asks a person: the start waits, on disk, until somebody approves or denies it.
+"""`ApprovalQueue`: starts about which policy asks a person wait, on disk, until they are approved or denied.
 
-Nobody is asked over the agent's own channel: the answer comes through `approve` and `deny`, which the doors give to
+No person is asked over the agent's own channel: the answer comes through `approve` and `deny`, which the doors give to
 callers with the scope `admin` only. Under one uid nothing proves that a person has spoken (SECURITY.md).
 
 Which starts wait for a person's approval, and until when: `ApprovalDeadlines`. The files are `store.waiting`'s.
@@ -8,8 +8,6 @@ Which starts wait for a person's approval, and until when: `ApprovalDeadlines`. 
 
 import asyncio
 import hmac
-import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,21 +15,25 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from outlive.core.command import ApprovalState, Command
-from outlive.core.errors import CommandRefused, InvalidRequest, InvalidState, LimitExceeded, OutliveError
-from outlive.core.events import ApprovalDecided, ApprovalRequested, StateChanged
+from outlive.core.errors import InvalidState, LimitExceeded
+from outlive.core.events import ApprovalDecided, ApprovalRequested
 from outlive.core.lifecycle import Cause
-from outlive.core.process import Owner, ProcessRecord
+from outlive.core.process import ProcessRecord
 from outlive.core.redactions import redacted_member
-from outlive.engine.event_publisher import Announcing
-from outlive.engine.output_redaction import Redaction, Secrets, TextMask, hide_error
+from outlive.engine.change_handler import ChangeHandler
+from outlive.engine.event_publisher import EventPublisher
+from outlive.engine.groups import ConcurrencyLimits
+from outlive.engine.output_redaction import Redaction, TextMask
+from outlive.engine.pending_starts import PendingStarts
 from outlive.engine.policy_check import Policing
-from outlive.engine.preparation import Preparation
 from outlive.engine.process import Process
+from outlive.engine.process_table import ProcessTable
 from outlive.engine.resolve import Resolved
-from outlive.policy.judgement import CommandPolicy, Verdict, refusal
+from outlive.engine.start_outcomes import StartOutcomes
+from outlive.policy.judgement import Verdict, refusal
 from outlive.protocols.keeper import decode_spec, encode_spec
 from outlive.store.folder import encode_meta
-from outlive.store.queue_store import QueueStore, WaitingCommand
+from outlive.store.queue_store import WaitingCommand
 from outlive.store.rows import to_ns
 
 
@@ -98,8 +100,6 @@ class ApprovalDeadlines:
 _MAX_SCRIPT_BYTES = 64 * 1024  # of a script that is shown
 _MASKED = "****"
 _MAX_ASKED = 1000  # a person does not read more; each is a file and some 10 KB of memory
-# What readline and an interactive bash take for something else than text: keys, and history expansion (bash(1)).
-_NOT_TYPED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f!]")
 _Verdict = Literal["approved", "denied", "expired"]
 _ENDS: dict[_Verdict, Cause] = {"denied": Cause.APPROVAL_DENIED, "expired": Cause.APPROVAL_EXPIRED}
 
@@ -122,47 +122,53 @@ class WaitingApproval:
     redacted: int = 0
 
 
-class Approvals(Announcing):
-    """One part of `Engine`: approvals."""
+class ApprovalQueue:
+    """The starts that wait for a person: shown, approved, denied, or expired. On the engine's loop only."""
 
-    _room: QueueStore
-    _asked: ApprovalDeadlines
-    redaction: Redaction
-    secrets: Secrets
-    _policing: Policing
-    _preparation: Preparation | None
+    def __init__(
+        self,
+        pending: PendingStarts,
+        limits: ConcurrencyLimits,
+        *,
+        policing: Policing,
+        timeout_s: float,
+        table: ProcessTable,
+        changes: ChangeHandler,
+        outcomes: StartOutcomes,
+        redaction: Redaction,
+        events: EventPublisher,
+    ) -> None:
+        """Take the parts; a start waits at most `timeout_s` for its approval."""
+        self._pending = pending
+        self._limits = limits
+        self._policing = policing
+        self._timeout_s = timeout_s
+        self._table = table
+        self._changes = changes
+        self._outcomes = outcomes
+        self._redaction = redaction
+        self._events = events
+        self._deadlines = ApprovalDeadlines(expire=self._expire)
 
-    @property
-    def policy(self) -> CommandPolicy:
-        """The rules that decide about every start."""
-        return self._settings.policy
+    def begin(self) -> None:
+        """Let time pass for what waits, now and from now on."""
+        self._deadlines.begin()
 
-    def approvals(self, *, raw: bool = False) -> list[WaitingApproval]:
+    def close(self) -> None:
+        """Stop the clocks: the next server goes on with them."""
+        self._deadlines.close()
+
+    def waiting(self, *, raw: bool = False) -> list[WaitingApproval]:
         """Return what waits for an approval, oldest first, whoever asked; `raw` hides no secrets in the words."""
-        return [self._shown(process.record, command, raw=raw) for process, command in self._asked.all()]
-
-    def _shown(self, record: ProcessRecord, command: WaitingCommand, *, raw: bool) -> WaitingApproval:
-        hide = TextMask(None) if raw else self.redaction.texts(self.secrets.of(record.process_id))
-        script = command.script[:_MAX_SCRIPT_BYTES].decode("utf-8", "replace")
-        spec = decode_spec(command.spec)
-        argv = tuple(map(hide, spec.argv))
-        given = {**spec.env, **command.secrets}
-        names = () if record.approval is None else record.approval.variables
-        env = {name: given.get(name) if raw or given.get(name) is None else _MASKED for name in names}
-        masked = 0 if raw else sum(value is not None for value in env.values())
-        if record.approval is not None:  # it may name one of the words
-            approval = replace(record.approval, reason=hide(record.approval.reason))
-            record = replace(record, approval=approval)
-        script = hide(script)
-        return WaitingApproval(
-            record=record,
-            digest=command.digest,
-            argv=argv,
-            script=script,
-            script_bytes=len(command.script),
-            env=env,
-            redacted=hide.count + masked,
-        )
+        return [
+            _shown(
+                process.record,
+                command,
+                TextMask(None) if raw else self._redaction.texts_of(process.process_id),
+                raw=raw,
+            )
+            for process, command in self._deadlines.all()
+        ]
 
     async def approve(self, process: Process, *, digest: str, by: str) -> None:
         """Let a process start that waits for an approval; it may have to wait for its group's turn yet.
@@ -179,10 +185,10 @@ class Approvals(Announcing):
                 looked at; details tell what it is.
             LimitExceeded: `disk_full`: it cannot be kept, and goes on waiting.
         """
-        waiting = self._asked.of(process)
+        waiting = self._deadlines.of(process)
         if waiting is not None and not hmac.compare_digest(waiting.digest.encode(), digest.encode()):
-            shown = self._shown(process.record, waiting, raw=True)
-            hide = self.redaction.texts(self.secrets.of(process.process_id))
+            shown = _shown(process.record, waiting, TextMask(None), raw=True)
+            hide = self._redaction.texts_of(process.process_id)
             text = f"What waits as {process.process_id} is not what was approved: nothing is started."
             details = {
                 "digest": shown.digest,
@@ -203,152 +209,90 @@ class Approvals(Announcing):
         """
         await self._carry_out(process, "denied", by=by, reason=reason)
 
-    async def check_typed(self, line: str, *, cwd: str) -> None:
-        """Have the lists judge a line that is typed into a shell which runs already, in `cwd`.
-
-        What the shell makes of a name (an alias, a function, another PATH) they do not know.
-
-        Raises:
-            CommandRefused: They do not allow it; also where a person would have to be asked, because a shell cannot wait.
-        """
-        command = Command(line=line)
-        try:
-            self._settings.allowed_commands.check(command, self._policing.environment)
-            if not self._policing.is_active:
-                return
-            path = self._policing.environment.get("PATH", os.defpath)
-            decision = await self._policing.decide(command, cwd=cwd, path=path)
-            if decision.verdict is Verdict.DENY:
-                raise refusal(decision)
-            if decision.verdict is Verdict.ASK:
-                hint = "Run it as a command of its own: then it waits until a person approves it."
-                raise CommandRefused(
-                    "command_denied", f"{decision.reason} A terminal cannot wait for that.", hint=hint
-                )
-        except OutliveError as error:
-            hide_error(error, TextMask(self.redaction.redactor))
-            raise
-
-    async def check_elsewhere(self, line: str | None, by: Owner) -> None:
-        """Let a line pass that will be typed into a shell which is no process of ours; a refusal is announced.
-
-        Nothing bounds such a shell, so who may start only what is bounded is refused. A `line` of None asks whether the
-        caller may have such a shell at all.
-
-        Raises:
-            CommandRefused: As `check_typed`, or `profile_too_weak`.
-            InvalidRequest: It is empty, or no text.
-        """
-        if self._preparation is None:
-            raise AssertionError("the engine is used inside `async with` only")
-        try:
-            if line is not None and (not line.strip() or "\0" in line):
-                raise InvalidRequest("invalid_params", "The command is empty, or has a NUL inside.")
-            await self._preparation.check_unbounded(by)
-            if line is not None:
-                is_strict = self._policing.is_active or self._settings.allowed_commands.names
-                if is_strict and _NOT_TYPED.search(line):
-                    text = "It is not certain what a shell makes of it when it is typed: a control character or '!'."
-                    raise CommandRefused("command_opaque", text)
-                await self.check_typed(line, cwd=self._settings.cwd)
-        except OutliveError as error:
-            self._announce_rejection(by, error.code, command=line or "")
-            raise
-
-    @property
-    def is_strict(self) -> bool:
-        """Whether lists are in force, so that nothing but the command may decide what a shell runs."""
-        return bool(self._settings.allowed_commands.names) or self._policing.is_active
-
-    async def _approval_for(self, command: Command, resolved: Resolved) -> ApprovalState | None:
+    async def needed_for(self, command: Command, resolved: Resolved) -> ApprovalState | None:
         """Return the approval that a start needs; None when it needs none.
 
         Raises:
             CommandRefused: The rules deny it.
             LimitExceeded: Too many wait for an approval already.
         """
-        path = resolved.path
-        decision = await self._policing.decide(command, cwd=resolved.cwd, path=path)
+        if not self._policing.is_active:
+            return None
+        decision = await self._policing.decide(command, cwd=resolved.cwd, path=resolved.path)
         if decision.verdict is Verdict.ALLOW:
             return None
         if decision.verdict is Verdict.DENY:
             raise refusal(decision)
-        if len(self._asked) >= _MAX_ASKED:
+        if len(self._deadlines) >= _MAX_ASKED:
             text = f"{_MAX_ASKED} commands wait for an approval already."
             raise LimitExceeded("approval_limit", text)
-        expires_at = datetime.now(UTC) + timedelta(seconds=self._settings.approval_timeout_s)
+        expires_at = datetime.now(UTC) + timedelta(seconds=self._timeout_s)
         return ApprovalState(
             reason=decision.reason,
             expires_at=expires_at,
             variables=tuple(sorted({*command.env, *command.env_secrets})),
         )
 
-    async def _queue(self, process: Process, command: WaitingCommand) -> None:
-        if process.record.waits_for != "approval":
-            await super()._queue(process, command)
-            return
-        if not await self._undecided.carry_out(self._ask(process, command)):
-            raise LimitExceeded("disk_full", "The command cannot be kept until it is approved.")
+    async def put(self, process: Process, command: WaitingCommand) -> bool:
+        """Keep a command until a person decides about it; False when the disk does not take it."""
+        return await self._pending.carry_out(self._put(process, command))
 
-    async def _ask(self, process: Process, command: WaitingCommand) -> bool:
-        """Keep a command until somebody decides about it; False when the disk does not take it."""
-        async with self._undecided.decision_on(process):
+    async def _put(self, process: Process, command: WaitingCommand) -> bool:
+        async with self._pending.decision_on(process):
             try:
-                await asyncio.to_thread(self._room.put_asked, command)
+                await asyncio.to_thread(self._pending.store.put_asked, command)
             except OSError:
                 return False
-            self._intake.enter(process)
-            self._undecided.add(process, command)
-            self._asked.add(process, command)
-        self._filing.note(process)
-        self._announcer.tell(StateChanged, process)
-        self._announcer.emit(ApprovalRequested(record=process.record))
+            self._table.enter(process)
+            self._pending.add(process, command)
+            self._deadlines.add(process, command)
+        self._changes.queued(process)
+        self._events.publish(ApprovalRequested(record=process.record))
         return True
 
-    def _rejoin(self, process: Process, command: WaitingCommand) -> None:
-        if process.record.waits_for != "approval":
-            super()._rejoin(process, command)
-            return
-        self._undecided.add(process, command)
-        self._asked.add(process, command)
+    def rejoin(self, process: Process, command: WaitingCommand) -> None:
+        """Let a process wait that waited when an earlier server ended."""
+        self._pending.add(process, command)
+        self._deadlines.add(process, command)
 
-    def _step_out(self, process: Process) -> bool:
-        if self._asked.step_out(process) is None:
-            return super()._step_out(process)
-        self._announcer.emit(ApprovalDecided(record=process.record, verdict="withdrawn"))
+    def withdraw(self, process: Process) -> bool:
+        """Let a process wait no more because its start was cancelled; return whether it waited here."""
+        if self._deadlines.step_out(process) is None:
+            return False
+        self._events.publish(ApprovalDecided(record=process.record, verdict="withdrawn"))
         return True
 
     def _expire(self, process: Process) -> None:
         """End a process whose time for an approval is up; called by the clock."""
-        self._undecided.spawn(self._decide(process, "expired", by="", reason=""))
+        self._pending.spawn(self._decide(process, "expired", by="", reason=""))
 
     async def _carry_out(self, process: Process, verdict: _Verdict, *, by: str, reason: str = "") -> None:
-        if await self._undecided.carry_out(self._decide(process, verdict, by=by, reason=reason)):
+        if await self._pending.carry_out(self._decide(process, verdict, by=by, reason=reason)):
             return
-        if process in self._asked:
+        if process in self._deadlines:
             raise LimitExceeded("disk_full", "The approval cannot be kept; the command goes on waiting.")
         text = f"The process {process.process_id} does not wait for an approval: it is {process.state}."
         raise InvalidState("approval_settled", text, details={"state": process.state.value})
 
     async def _decide(self, process: Process, verdict: _Verdict, *, by: str, reason: str) -> bool:
         """Carry out what was decided; False when it was not to be decided any more, or the disk is full."""
-        async with self._undecided.decision_on(process):
-            if process not in self._asked:
+        async with self._pending.decision_on(process):
+            if process not in self._deadlines:
                 return False
             if verdict == "approved":
                 return await self._admit_approved(process, by=by)
             note = f"Denied by {by}{f': {reason}' if reason else '.'}"
             if verdict == "expired":
                 note = "Nobody approved it in time."
-            self._asked.step_out(process)
-            await self._undecided.withdraw(process, has_waited=True, cause=_ENDS[verdict], note=note)
-            self._never_start(process, cause=_ENDS[verdict], error=note)
-        self._announcer.emit(ApprovalDecided(record=process.record, verdict=verdict, by=by, reason=reason))
+            self._deadlines.step_out(process)
+            await self._pending.withdraw(process, has_waited=True, cause=_ENDS[verdict], note=note)
+            self._outcomes.never_started(process, cause=_ENDS[verdict], error=note)
+        self._events.publish(ApprovalDecided(record=process.record, verdict=verdict, by=by, reason=reason))
         return True
 
     async def _admit_approved(self, process: Process, *, by: str) -> bool:
         """Put down that a process is approved, then let it take its turn; False when the disk is full."""
-        waiting = self._asked.step_out(process)
+        waiting = self._deadlines.step_out(process)
         approval = process.approval
         if waiting is None or approval is None:
             raise AssertionError("who is approved has waited for it")
@@ -357,12 +301,36 @@ class Approvals(Announcing):
         meta = encode_meta(replace(process.record, approval=approved))
         command = replace(waiting, spec=encode_spec(replace(spec, meta={**spec.meta, **meta})))
         try:
-            await asyncio.to_thread(self._room.put, command)
+            await asyncio.to_thread(self._pending.store.put, command)
         except OSError:
-            self._asked.add(process, waiting)
+            self._deadlines.add(process, waiting)
             return False
         process.approve(approved)
-        self._announcer.emit(ApprovalDecided(record=process.record, verdict="approved", by=by))
-        self._groups.rejoin(process, command)
-        self._groups.advance(process)
+        self._events.publish(ApprovalDecided(record=process.record, verdict="approved", by=by))
+        self._limits.rejoin(process, command)
+        self._limits.advance(process)
         return True
+
+
+def _shown(record: ProcessRecord, command: WaitingCommand, hide: TextMask, *, raw: bool) -> WaitingApproval:
+    """Return what a person sees of a command that waits; `raw` shows the values that the caller has set."""
+    script = command.script[:_MAX_SCRIPT_BYTES].decode("utf-8", "replace")
+    spec = decode_spec(command.spec)
+    argv = tuple(map(hide, spec.argv))
+    given = {**spec.env, **command.secrets}
+    names = () if record.approval is None else record.approval.variables
+    env = {name: given.get(name) if raw or given.get(name) is None else _MASKED for name in names}
+    masked = 0 if raw else sum(value is not None for value in env.values())
+    if record.approval is not None:  # it may name one of the words
+        approval = replace(record.approval, reason=hide(record.approval.reason))
+        record = replace(record, approval=approval)
+    script = hide(script)
+    return WaitingApproval(
+        record=record,
+        digest=command.digest,
+        argv=argv,
+        script=script,
+        script_bytes=len(command.script),
+        env=env,
+        redacted=hide.count + masked,
+    )

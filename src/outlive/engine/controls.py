@@ -15,40 +15,51 @@ from outlive.backends.contract import Backend
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State, Trigger, advance
-from outlive.core.process import NOTHING, Observation
-from outlive.engine.announcer import Announcer
+from outlive.engine.event_publisher import EventPublisher
 from outlive.engine.process import Process
 from outlive.engine.process_waits import until
+from outlive.engine.queue import StartQueue
 from outlive.engine.settings import EngineSettings
 from outlive.store.window_sizes import WindowSize, note_size
 
+_CANCELLED = "Cancelled before it was started."
 _GONE_S = 10.0  # a tree is gone this soon after KILL, or something holds it in the kernel
 _DECIDED_S = 25.0  # as long as the backend waits for the keeper's answer to a start
 _PIECE_BYTES = 1024 * 1024  # of an input; what a backend takes at once
 
 
 class Controls:
-    """One half of `Engine`: what can be done to a process.
+    """What can be done to a process.
 
     Every verb raises InvalidState `process_ended` when the process has ended, BackendUnavailable when the keeper
     does not answer within its deadline. Cancellation of a call does not take back what was already asked.
     """
 
-    _backend: Backend
-    _announcer: Announcer
-    _settings: EngineSettings
-    _input_locks: "WeakKeyDictionary[Process, asyncio.Lock]"
+    def __init__(
+        self,
+        backend: Backend,
+        settings: EngineSettings,
+        *,
+        queue: StartQueue,
+        events: EventPublisher,
+    ) -> None:
+        """Take where commands run, and where they wait."""
+        self._backend = backend
+        self._settings = settings
+        self._queue = queue
+        self._events = events
+        self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
 
     async def pause(self, process: Process) -> None:
         """Stop the whole tree until `resume`; repeating it is a success (promise S0.10)."""
         advance(process.state, Trigger.PAUSE)
-        confirm = functools.partial(_confirm_pause, self._announcer, process, is_paused=True)
+        confirm = functools.partial(_confirm_pause, self._events, process, is_paused=True)
         await self._backend.pause(process.process_id, acknowledged=confirm)
 
     async def resume(self, process: Process) -> None:
         """Continue the whole tree; a process that runs already is a success."""
         advance(process.state, Trigger.RESUME)
-        confirm = functools.partial(_confirm_pause, self._announcer, process, is_paused=False)
+        confirm = functools.partial(_confirm_pause, self._events, process, is_paused=False)
         await self._backend.resume(process.process_id, acknowledged=confirm)
 
     async def cancel(
@@ -59,7 +70,10 @@ class Controls:
         Returns when the keeper has acknowledged; completion arrives by kick. Repeating it is a success, and a
         shorter grace period shortens the running one. `note` says in one sentence who asked
         (`ProcessRecord.error`). A process whose main process has ended can be cancelled as long as descendants live.
+        What waits for its turn or for an approval never runs.
         """
+        if await self._queue.withdraw(process, cause=cause, note=note or _CANCELLED):
+            return
         if process.is_finished or not process.is_ended:
             advance(process.state, Trigger.STOP)
         process.note = process.note or note  # the first one counts, as in the keeper
@@ -204,25 +218,6 @@ class Controls:
             with contextlib.suppress(InvalidState):
                 await self._backend.close_output(process.process_id, stream)
 
-    async def observe(self, process: Process) -> Observation:
-        """Look at the process's tree from outside: processor time, memory, pids, ports, whether it waits for input.
-
-        Nothing of a process that is finished. Some milliseconds in a thread; ask for it, do not poll it.
-        """
-        if process.record.pid is None or process.is_finished:
-            return NOTHING
-        return await self._backend.observe(process.process_id, has_stdin=process.has_stdin)
-
-    async def window_size(self, process: Process) -> tuple[int, int] | None:
-        """Return rows and columns of a live process's terminal; None where there is none."""
-        if not process.has_terminal or process.pid is None or process.is_ended:
-            return None
-        return await self._backend.window_size(process.process_id)
-
-    async def backend_status(self) -> dict[str, object]:
-        """Return what the keeper says about itself."""
-        return await self._backend.status()
-
     def _input_lock(self, process: Process) -> asyncio.Lock:
         lock = self._input_locks.get(process)
         if lock is None:
@@ -230,10 +225,10 @@ class Controls:
         return lock
 
 
-def _confirm_pause(announcer: Announcer, process: Process, *, is_paused: bool) -> None:
-    """Take over an acknowledgement; the doorbell behind it then changes nothing, so it is told here."""
+def _confirm_pause(events: EventPublisher, process: Process, *, is_paused: bool) -> None:
+    """Take over an acknowledgement; the doorbell behind it then changes nothing, so it is published here."""
     if process.confirm_pause(is_paused=is_paused):
-        announcer.tell(StateChanged, process)
+        events.publish_process(StateChanged, process)
 
 
 def _check_turn(process: Process) -> None:

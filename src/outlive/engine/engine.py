@@ -1,124 +1,226 @@
-"""`Engine`, the one facade of all doors: its life (open, recover, close) and the start of commands.
+"""`Engine`: the parts of which the server's core is made, wired together, and their life (open, recover, close).
 
-The verbs on a process are in `controls`, what is kept of it in `records`, groups in `queue`, the questions in
-`queries`; `Engine` is all of them.
-It knows no frontend and no protocol: doors call it, are woken through `Process.subscribe` and read the log.
+What can be asked of it is in its parts: `starts`, `controls`, `queries`, `queue`, `approvals`, `records` and so on. It knows
+no frontend and no protocol: frontends call it, are woken through `Process.subscribe` and read the log.
 """
 
 import asyncio
 import contextlib
-import functools
-import os
-import time
-from dataclasses import replace
 from typing import Self
-from weakref import WeakKeyDictionary
 
-from outlive.backends.contract import Backend, StartOutcome
-from outlive.core.command import Command
-from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError, StartFailed
-from outlive.core.events import (
-    ProcessRecovered,
-    ProcessStarted,
-)
-from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, is_process_id, new_process_id
+from outlive.backends.contract import Backend
 from outlive.core.layout import Layout
-from outlive.core.lifecycle import State
 from outlive.core.process import Owner
-from outlive.engine.announcer import Announcer
-from outlive.engine.approvals import ApprovalDeadlines, Approvals
-from outlive.engine.builders import CommandIds, new_record, new_spec
+from outlive.engine.approvals import ApprovalQueue
+from outlive.engine.audited_controls import AuditedControls
+from outlive.engine.builders import CommandIds
+from outlive.engine.bulk_controls import BulkControls
+from outlive.engine.change_handler import ChangeHandler
+from outlive.engine.connection_processes import ConnectionProcesses
+from outlive.engine.controls import Controls
 from outlive.engine.disk_watch import DiskWatch
+from outlive.engine.event_publisher import EventPublisher
 from outlive.engine.grants import Grants
-from outlive.engine.groups import ConcurrencyLimits, StartSlots, check_headcount
-from outlive.engine.output_redaction import Redaction, Secrets, hide_error
+from outlive.engine.groups import ConcurrencyLimits
+from outlive.engine.health import Health
+from outlive.engine.live_table import LiveTable
+from outlive.engine.output_redaction import Redaction, Secrets
 from outlive.engine.pending_starts import PendingStarts
 from outlive.engine.policy_check import Policing
 from outlive.engine.preparation import Preparation
-from outlive.engine.process import Process
 from outlive.engine.process_table import ProcessTable
+from outlive.engine.queries import Queries
+from outlive.engine.queue import StartQueue
 from outlive.engine.reconciliation import Reconciliation
+from outlive.engine.records import Records
 from outlive.engine.recovery import Recovery
-from outlive.engine.resolve import clean_environment, find_shell
+from outlive.engine.registry_feed import RegistryFeed
+from outlive.engine.resolve import clean_environment
 from outlive.engine.sandbox import Sandboxes
 from outlive.engine.settings import EngineSettings
-from outlive.engine.told import Change
+from outlive.engine.start_outcomes import StartOutcomes
+from outlive.engine.starts import Starts
+from outlive.engine.typed_lines import TypedLines
 from outlive.engine.unread import Unread
-from outlive.engine.upkeep import RegistryFeed, Upkeep
+from outlive.engine.upkeep import Upkeep
 from outlive.keeper.common.disk import Reserve, probe
-from outlive.protocols.keeper import encode_spec
-from outlive.store.queue_store import QueueStore, WaitingCommand
+from outlive.store.queue_store import QueueStore
 from outlive.store.registry import Registry
 
-_ENDING = int(Change.COMPLETED | Change.CLOSED)
 
-
-class Engine(Approvals):
+class Engine:
     """Starts, controls, finds and remembers processes.
 
-    `async with Engine(...)` opens the registry, connects to the keeper (starting it when nobody listens) and
+    `async with Engine(...)` opens the registry, connects to the keeper (starting it when none listens) and
     recovers what earlier servers started; leaving it stops nothing: the commands go on. Used from one event loop.
+
+    Attributes:
+        settings: Defaults of commands and bounds of what is kept.
+        starts: Starts commands.
+        controls: Pauses, signals, writes to and ends processes, on the server's own behalf; `as_` on a caller's.
+        bulk: Controls many processes at once.
+        queries: Finds, lists and reads processes, and waits for them.
+        connections: Which processes a connection has started.
+        records: Changes what is kept of processes, and removes it.
+        queue: Commands that wait for their group's turn, and the groups' limits.
+        approvals: Commands that wait for a person.
+        typed_lines: Judges lines that are typed into a shell that runs already.
+        events: Publishes what happens.
+        health: Whether commands can be started just now.
+        disk: Why the state folder cannot be written, if it cannot.
+        grants: The tokens that commands get.
+        sandboxes: The bounds that commands get.
+        redaction: What is hidden in output and texts.
+        reconciliation: What is not known yet after a start of the server.
     """
 
     def __init__(self, settings: EngineSettings, *, backend: Backend) -> None:
-        """Take the settings and where commands run; nothing is opened yet."""
-        self._settings = settings
+        """Take the settings and where commands run; nothing is opened yet.
+
+        The parts are made from the lowest up: each takes those that it calls.
+        """
+        self.settings = settings
         self._backend = backend
         self._layout = Layout(settings.state_dir)
+        self._stack = contextlib.AsyncExitStack()
         root = self._layout.root
         self._registry = Registry(self._layout.registry, takes_writes=lambda: probe(root) is None)
-        self.disk = DiskWatch(root, self._registry)
         self._ids = CommandIds(self._registry)
-        self._announcer = Announcer()
-        self._places = StartSlots()
-        self._intake = ProcessTable(changed=self._changed, announcer=self._announcer)
-        self._filing = RegistryFeed(self._registry, self._intake)
-        self._room = room = QueueStore(self._layout, fit=Reserve(root).fit)
-        self._undecided = PendingStarts(room)
-        self._asked = ApprovalDeadlines(expire=self._expire)
-        self._policing = Policing(settings.policy, environment=self.environment)
-        self._groups = ConcurrencyLimits(room, self._undecided, admit=self._admit)
-        self._folder_of = self._layout.process
-        self.grants = Grants(self.live, settings)
-        self._registry.on_committed = self._filing.committed
-        self.secrets = secrets = Secrets()  # values by process id, to be hidden in what is shown
-        self.redaction = Redaction(settings.redactor, secrets, hides_values=settings.hides_secrets)
+        self.disk = DiskWatch(root, self._registry)
+        self.events = EventPublisher()
+        self.redaction = Redaction(settings.redactor, Secrets(), hides_values=settings.hides_secrets)
         self.sandboxes = Sandboxes(
             settings.sandbox,
             state_dir=settings.state_dir,
             environment=settings.environment,
             ask=backend.offers,
         )
-        self._recovery = Recovery(
-            self._layout,
+        # What lives, and what follows from a change of it.
+        self._processes = LiveTable()
+        self._feed = RegistryFeed(self._registry, self._processes)
+        self._registry.on_committed = self._feed.committed
+        self._unread = Unread(backend, grace_s=settings.reader_grace_s, output_limit=settings.output_limit)
+        self._pending = PendingStarts(QueueStore(self._layout, fit=Reserve(root).fit))
+        self._limits = ConcurrencyLimits(self._pending)
+        self._changes = ChangeHandler(
+            self._feed,
+            self._limits,
+            unread=self._unread,
+            redaction=self.redaction,
+            events=self.events,
+        )
+        self._table = ProcessTable(self._processes, changes=self._changes, events=self.events)
+        self._make_queries()
+        self._make_starts()
+        self.controls = Controls(backend, settings, queue=self.queue, events=self.events)
+        self.bulk = BulkControls(self.controls, self._processes, reconciliation=self.reconciliation)
+        self.records = Records(
             self._registry,
-            self._intake,
-            recovered=self._adopted,
-            settled=self._changed,
-            secrets=secrets,
+            self._upkeep,
+            feed=self._feed,
+            limits=self._limits,
+            controls=self.controls,
+            disk=self.disk,
+        )
+
+    def _make_queries(self) -> None:
+        """Make what finds processes of earlier servers, and what answers questions about processes."""
+        registry, table = self._registry, self._table
+        self._recovery = Recovery(
+            self._layout, registry, table, changes=self._changes, redaction=self.redaction
+        )
+        self._upkeep = Upkeep(
+            self._layout, registry, table, secrets=self.redaction.secrets, events=self.events
+        )
+        self.reconciliation = Reconciliation(registry, table, self._recovery, self._upkeep)
+        self.queries = Queries(
+            self._layout,
+            self._backend,
+            table=table,
+            registry=registry,
+            recovery=self._recovery,
+            reconciliation=self.reconciliation,
             redaction=self.redaction,
         )
-        self._upkeep = Upkeep(self._layout, self._registry, self._intake, removed=self._removed)
-        self.finding = Reconciliation(
-            self._registry, self._intake, self._recovery, self._upkeep, found=self._everything_found
+        self.connections = ConnectionProcesses(
+            self._layout,
+            table,
+            registry=registry,
+            recovery=self._recovery,
+            reconciliation=self.reconciliation,
+            redaction=self.redaction,
         )
-        self._unread = Unread(self.release, grace_s=settings.reader_grace_s)
-        self.started_count = 0  # of this server; an event for each would cost every start
-        self._preparation: Preparation | None = None
-        self._recovered: set[str] = set()
-        self._group: asyncio.TaskGroup | None = None
-        self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
-        self._stack = contextlib.AsyncExitStack()
+        self.grants = Grants(self._processes, self.settings)
+        self.health = Health(self._backend, registry, disk=self.disk, reconciliation=self.reconciliation)
+
+    def _make_starts(self) -> None:
+        """Make what starts commands, or lets them wait until they may start."""
+        settings, table, events = self.settings, self._table, self.events
+        policing = Policing(settings.policy, environment=self.environment)
+        self._preparation = Preparation(settings, self.sandboxes, queries=self.queries, backend=self._backend)
+        self.typed_lines = TypedLines(settings, policing, preparation=self._preparation, events=events)
+        outcomes = StartOutcomes(
+            table,
+            self._registry,
+            feed=self._feed,
+            limits=self._limits,
+            changes=self._changes,
+            redaction=self.redaction,
+            events=events,
+        )
+        self.approvals = ApprovalQueue(
+            self._pending,
+            self._limits,
+            policing=policing,
+            timeout_s=settings.approval_timeout_s,
+            table=table,
+            changes=self._changes,
+            outcomes=outcomes,
+            redaction=self.redaction,
+            events=events,
+        )
+        self.queue = StartQueue(
+            self._layout,
+            self._backend,
+            limits=self._limits,
+            pending=self._pending,
+            approvals=self.approvals,
+            table=table,
+            changes=self._changes,
+            outcomes=outcomes,
+            redaction=self.redaction,
+        )
+        self.starts = Starts(
+            settings,
+            self._backend,
+            preparation=self._preparation,
+            reconciliation=self.reconciliation,
+            ids=self._ids,
+            queue=self.queue,
+            approvals=self.approvals,
+            table=table,
+            outcomes=outcomes,
+            grants=self.grants,
+            redaction=self.redaction,
+            events=events,
+        )
 
     @property
-    def shell(self) -> str:
-        """The program that runs command lines; known once the engine is open."""
-        if self._preparation is None:
-            raise AssertionError("the engine is used inside `async with` only")
-        return self._preparation.shell
+    def environment(self) -> dict[str, str]:
+        """What commands start with, before their own additions."""
+        return clean_environment(self.settings.environment)
+
+    def as_(self, by: Owner) -> AuditedControls:
+        """Return the controls on behalf of a caller: what the caller may not do is refused, and what is done is audited."""
+        return AuditedControls(
+            by, controls=self.controls, records=self.records, queries=self.queries, events=self.events
+        )
 
     async def __aenter__(self) -> Self:
-        """Open everything. What lives becomes known from then on: `find`, `list` and the verbs wait for it, `live` does not (`known`).
+        """Open everything.
+
+        What lives becomes known from then on: `queries.find`, `queries.list` and the controls wait for it,
+        `queries.live` does not (`queries.known`).
 
         Raises:
             BackendUnavailable: The keeper could not be started.
@@ -136,183 +238,33 @@ class Engine(Approvals):
         await self._stack.aclose()
 
     async def _open(self) -> None:
-        settings = self._settings
-        await self._stack.enter_async_context(self._registry)
-        self._stack.push_async_callback(self._filing.close)
-        self._stack.push_async_callback(self.redaction.close)
+        stack = self._stack
+        await stack.enter_async_context(self._registry)
+        stack.push_async_callback(self._feed.close)
+        stack.push_async_callback(self.redaction.close)
         await self.disk.open()
         await self._ids.open()
-        shell = await asyncio.to_thread(find_shell, clean_environment(settings.environment))
-        self._preparation = Preparation(
-            settings,
-            self.sandboxes,
-            shell=shell,
-            is_strict=self.is_strict,
-            queries=self,
-            check_backend=self._backend.check,
-        )
-        self._stack.push_async_callback(self._backend.close)
-        await self.finding.open()
-        await self._open_groups()
-        await self._backend.open(self._intake)
-        self._group = group = await self._stack.enter_async_context(asyncio.TaskGroup())
-        self._undecided.begin(group)
+        await self._preparation.open()
+        stack.push_async_callback(self._backend.close)
+        await self.reconciliation.open()
+        await self.queue.open()
+        await self._backend.open(self._table)
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        self._pending.begin(tasks)
         for task in (
-            group.create_task(self._recovery.run(), name="engine recovery"),
-            group.create_task(self._unread.run(), name="engine unread"),
-            group.create_task(self.finding.run(settings), name="engine upkeep"),
-            group.create_task(self.disk.run(), name="engine disk"),
+            tasks.create_task(self._recovery.run(), name="engine recovery"),
+            tasks.create_task(self._unread.run(), name="engine unread"),
+            tasks.create_task(self._find_and_keep(), name="engine upkeep"),
+            tasks.create_task(self.disk.run(), name="engine disk"),
         ):
-            self._stack.callback(task.cancel)
-        self._stack.callback(self._groups.close)
-        self._stack.callback(self._asked.close)
+            stack.callback(task.cancel)
+        stack.callback(self._limits.close)
+        stack.callback(self.approvals.close)
 
-    def _everything_found(self) -> None:
-        """Do what needs to know everybody."""
-        if self._group is not None:
-            self._groups.begin(self._group)
-        self._asked.begin()
-
-    async def start(self, command: Command, *, owner: Owner, process_id: ProcessId | None = None) -> Process:
-        """Start a command and return once it runs, or waits for an approval or for its group's turn.
-
-        Args:
-            command: What to run; defaults are filled in from the engine's settings.
-            owner: Whose process it becomes.
-            process_id: A permanent id chosen by the caller; a repeated start with it starts nothing twice.
-
-        Raises:
-            StartFailed: Program or folder missing, not executable, an argument too long; no such sandbox here.
-            CommandRefused: The operator's lists, or its profile, do not allow it.
-            InvalidRequest: The command makes no sense (empty, NUL inside).
-            LimitExceeded: Too many processes, or the disk is full.
-            BackendUnavailable: The keeper did not answer within 25 s; it may still start, for its owner to find.
-
-        Cancellation: the command may run all the same; it is then found by its owner's connection.
-        """
-        if self._preparation is None:
-            raise AssertionError("the engine is used inside `async with` only")
-        now_ns = time.time_ns()
-        await self.finding.enough_for(command, process_id, most=self._settings.max_processes)
-        if process_id is None:
-            process_id = new_process_id(now_ns, os.urandom(RANDOM_BYTES))
-        elif (known := self._intake.live.get(_key_of(process_id))) is not None:
-            return _own(known, owner)
-        self._room.spent.check(process_id)
-        command = self.grants.give(command, owner)
-        async with self._places.of(owner.principal):
-            return await self._start(self._preparation, command, owner, process_id=process_id, now_ns=now_ns)
-
-    async def _start(
-        self, preparation: Preparation, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int
-    ) -> Process:
-        redaction = self.redaction
-        hide = redaction.texts(secrets := command.env_secrets)
-        try:
-            check_headcount(self._intake.table.of_principal(owner.principal), self._settings.max_processes)
-            resolved, confined = await preparation.prepare(command, owner, process_id)
-            approval = await self._approval_for(command, resolved) if self._policing.is_active else None
-        except OutliveError as error:
-            hide_error(error, hide)
-            self._announce_rejection(owner, error.code, command=hide(command.text))
-            raise
-        state = await self._first_state(command, owner)  # from here on to `enter` nothing is awaited
-        record = new_record(
-            command,
-            resolved,
-            owner,
-            process_id=process_id,
-            command_id=self._ids.new(now_ns // 1_000_000_000),
-            created_ns=now_ns,
-            settings=self._settings,
-            folder=self._layout.process(process_id),
-            sandbox=confined.sandbox,
-            state=state if approval is None else State.QUEUED,
-            approval=approval,
-            hide=hide,
-        )
-        limit = self._settings.output_limit if command.output_limit is None else command.output_limit
-        process = Process(record, self._layout.process(process_id), output_limit=limit, redaction=redaction)
-        self.secrets.keep(process_id, secrets)
-        spec = encode_spec(
-            new_spec(
-                command, resolved, record, output_limit=limit, confined=confined, settings=self._settings
-            )
-        )
-        if record.state is State.QUEUED:
-            await self._queue(process, WaitingCommand(process_id, spec, resolved.script, secrets))
-            return process
-        self._intake.enter(process)
-        self._groups.enter(process)
-        await self._backend.start(
-            process_id,
-            spec,
-            resolved.script,
-            settle=functools.partial(self._settle, process),
-            secrets=secrets,
-            backend=record.location.backend,
-        )
-        return process
-
-    def _settle(self, process: Process, outcome: StartOutcome | OutliveError) -> None:
-        if isinstance(outcome, StartOutcome):
-            self._started(process, outcome)
-        else:
-            self._rejected(process, outcome)
-
-    def _started(self, process: Process, started: StartOutcome) -> None:
-        self.started_count += 1
-        process.confirm_start(started.pid, started.started_ns)
-        process.kick()
-        if started.is_existing:
-            self._intake.doubt(process)
-        self._filing.note(process)
-        self._announcer.tell(ProcessStarted, process)
-
-    def _adopted(self, process: Process) -> None:
-        self._groups.enter(process)
-        self._unread.changed(process)
-        if process.connection_id is not None and not self.finding.is_over:
-            self._recovered.add(process.connection_id)
-        self._announcer.tell(ProcessRecovered, process)
-
-    def _rejected(self, process: Process, error: OutliveError) -> None:
-        """Forget a start that failed; after a timeout it may still come to life and is then a stranger."""
-        hide_error(error, self.redaction.texts(self.secrets.of(process.process_id)))
-        self._intake.leave(process)
-        self._groups.leave(process)
-        record = process.record
-        if not isinstance(error, BackendUnavailable):
-            failed = replace(
-                record, state=State.FAILED_TO_START, error=error.message, is_complete=True, is_closed=True
-            )
-            stored = replace(process.stored, record=failed, complete=record.cursor)
-            process.settle_from(stored)  # for whoever has found it already, and wants to end it
-            process.kick()
-            if isinstance(error, StartFailed):
-                self._registry.put(stored)
-        self._announce_failure(record, error)
-
-    def _changed(self, process: Process, changes: int) -> None:
-        """Keep and tell what a doorbell (or the files) changed."""
-        if changes & _ENDING and process.has_secrets:
-            self.redaction.note_masks(process.record, process.folder)
-        if process.is_ended:  # what lives is told by the keeper; its row needs no update
-            self._filing.note(process)
-            self._groups.leave(process)
-        self._unread.changed(process)
-        self._announcer.tell_changes(process, changes)
-
-
-def _key_of(process_id: ProcessId) -> bytes:
-    """Return the key of an id that somebody else has chosen."""
-    if not is_process_id(process_id):
-        raise InvalidRequest("invalid_params", f"Not a process id: {process_id[:40]!r}.")
-    return id_to_bytes(process_id)
-
-
-def _own(known: Process, owner: Owner) -> Process:
-    """Return a process that was started under this id before, to its owner only."""
-    if known.principal != owner.principal:
-        raise InvalidRequest("invalid_params", "process_id: this one is taken.")
-    return known
+    async def _find_and_keep(self) -> None:
+        """Find what lives again, let what waits begin, then look after the past, for ever."""
+        await self.reconciliation.run()
+        # Only now is known how many of each group run.
+        self.queue.begin()
+        self.approvals.begin()
+        await self._upkeep.run(self.settings.retention, interval_s=self.settings.retention_interval_s)

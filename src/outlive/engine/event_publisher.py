@@ -1,72 +1,101 @@
-"""What happened, told by the engine to whoever listens; and the verbs on behalf of a caller."""
+"""`EventPublisher`: what happened, for its subscribers. Events are made only for subscribers, and nothing is queued.
 
+Frontends, logs, metrics and the audit log subscribe here. An act that must not happen unrecorded has a witness: the audit
+log, which returns when the act is recorded or raises.
+"""
+
+import logging
 from collections.abc import Awaitable, Callable, Collection
+from typing import get_args
 
-from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, OutliveError
-from outlive.core.events import AuditEvent, Event, StartRejected
+from outlive.core.events import (
+    AuditEvent,
+    Event,
+    KeeperConnected,
+    KeeperDisconnected,
+    NodeAway,
+    NodeConnected,
+    ProcessClosed,
+    ProcessCompleted,
+    ProcessRecovered,
+    ProcessStarted,
+    StartRejected,
+    StateChanged,
+)
 from outlive.core.process import Owner, ProcessRecord
-from outlive.engine.announcer import Announcer
-from outlive.engine.audited_controls import AuditedControls
-from outlive.engine.inside import check_raw
-from outlive.engine.queries import Queries
-from outlive.engine.queue import Queueing
+from outlive.engine.process import Process
+from outlive.engine.told import Change
+
+_logger = logging.getLogger(__name__)
+
+_Entry = tuple[Callable[[Event], None], frozenset[type[Event]]]
+_ProcessEvent = ProcessStarted | ProcessRecovered | StateChanged | ProcessCompleted | ProcessClosed
+_KINDS: tuple[tuple[int, type[_ProcessEvent]], ...] = (
+    (int(Change.STATE), StateChanged),
+    (int(Change.COMPLETED), ProcessCompleted),
+    (int(Change.CLOSED), ProcessClosed),
+)
 
 
-class Announcing(Queueing, Queries):
-    """One part of `Engine`: events."""
+class EventPublisher:
+    """The list of subscribers; called on the event loop only."""
 
-    _announcer: Announcer
-    _witness: Callable[[AuditEvent], Awaitable[None]] | None = None
+    def __init__(self) -> None:
+        """Begin without subscribers and without a witness."""
+        self._subscribers: tuple[_Entry, ...] = ()
+        self._callbacks: dict[type[Event], tuple[Callable[[Event], None], ...]] = {}
+        self._witness: Callable[[AuditEvent], Awaitable[None]] | None = None
 
-    def witness_with(self, witness: Callable[[AuditEvent], Awaitable[None]]) -> None:
-        """Have what must not happen unrecorded told to `witness`, which returns when it is recorded or raises."""
-        self._witness = witness
-
-    async def read_raw(
-        self, by: Owner, process_id: str | None, begin: Cursor | None = None, end: Cursor | None = None
-    ) -> None:
-        """Let a caller see secrets once, and return when that is in the audit log (where the operator wants one).
-
-        Args:
-            by: Who asks.
-            process_id: Whose output; None where it is what waits for approvals.
-            begin: From where on,
-            end: and to where; None: and whatever comes.
-
-        Raises:
-            AccessDenied: `scope_missing`: the scope admin is needed, from outside of what was started here.
-            BackendUnavailable: `audit_unavailable`: it cannot be recorded, and must not be done.
-        """
-        check_raw(by)
-        if self._witness is not None:
-            places = (("from", begin), ("to", end))
-            details = {name: str(place) for name, place in places if place is not None}
-            await self._witness(AuditEvent(what="read_raw", by=by, process_id=process_id, details=details))
-
-    def subscribe_events(
+    def subscribe(
         self, callback: Callable[[Event], None], *, kinds: Collection[type[Event]] | None = None
     ) -> Callable[[], None]:
-        """Call `callback` on the loop for every event (of these kinds) from now on; return what ends that.
+        """Call `callback` for every event (of these kinds) from now on; return what ends that (may be called twice).
 
         It must be quick and must not raise (it is logged if it does); nothing is queued for it.
         """
-        return self._announcer.subscribe(callback, kinds)
+        # A tuple has an identity of its own: the same callable may subscribe twice.
+        entry = (callback, frozenset(get_args(Event) if kinds is None else kinds))
+        self._set((*self._subscribers, entry))
 
-    def announce(self, deed: AuditEvent) -> None:
-        """Tell what a caller did, or was refused, at a door."""
-        self._announcer.emit(deed)
+        def unsubscribe() -> None:
+            self._set(tuple(other for other in self._subscribers if other is not entry))
 
-    def on_behalf(self, by: Owner) -> AuditedControls:
-        """Return the verbs on a process, for a caller: what is asked there is announced."""
-        return AuditedControls(self, self, by, announce=self.announce)
+        return unsubscribe
 
-    def _announce_rejection(self, owner: Owner, code: str, *, command: str) -> None:
-        self._announcer.emit(StartRejected(principal=owner.principal, code=code, by=owner, command=command))
+    def _set(self, subscribers: "tuple[_Entry, ...]") -> None:
+        self._subscribers = subscribers
+        self._callbacks = {
+            kind: tuple(callback for callback, kinds in subscribers if kind in kinds)
+            for kind in frozenset().union(*(kinds for _, kinds in subscribers))
+        }
 
-    def _announce_failure(self, record: ProcessRecord, error: OutliveError) -> None:
-        """Tell that a process was not started; after a timeout it may still come to life in its container."""
-        self._announcer.emit(
+    def publish(self, event: Event) -> None:
+        """Call the subscribers; a subscriber's fault is logged and hurts no other."""
+        for callback in self._callbacks.get(type(event), ()):
+            try:
+                callback(event)
+            except Exception:
+                _logger.exception("a subscriber of events failed")
+
+    def publish_process(self, kind: type[_ProcessEvent], process: Process) -> None:
+        """Publish an event that carries the process's record, which is made only if there is a subscriber."""
+        if kind in self._callbacks:
+            self.publish(kind(record=process.record))
+
+    def publish_changes(self, process: Process, changes: int) -> None:
+        """Publish what the `Change` bits say."""
+        for bit, kind in _KINDS:
+            if changes & bit:
+                self.publish_process(kind, process)
+
+    def publish_refusal(self, owner: Owner, code: str, *, command: str) -> None:
+        """Publish that a command was refused before a process was made of it."""
+        self.publish(StartRejected(principal=owner.principal, code=code, by=owner, command=command))
+
+    def publish_failure(self, record: ProcessRecord, error: OutliveError) -> None:
+        """Publish that a process was not started; after a timeout it may still come to life in its container."""
+        self.publish(
             StartRejected(
                 principal=record.owner.principal,
                 code=error.code,
@@ -76,3 +105,28 @@ class Announcing(Queueing, Queries):
                 container=None if isinstance(error, BackendUnavailable) else record.location.container,
             )
         )
+
+    def keeper_connected(self, pid: int, sessions: tuple[int, ...]) -> None:
+        """Publish that the keeper answers."""
+        self.publish(KeeperConnected(pid=pid, sessions=sessions))
+
+    def keeper_disconnected(self) -> None:
+        """Publish that the keeper is gone for the moment."""
+        self.publish(KeeperDisconnected())
+
+    def node_changed(self, name: str, reason: str | None) -> None:
+        """Publish that a node is away, or (without a reason) there."""
+        self.publish(NodeConnected(name=name) if reason is None else NodeAway(name=name, reason=reason))
+
+    def witness_with(self, witness: Callable[[AuditEvent], Awaitable[None]]) -> None:
+        """Have `witness` record what must not happen unrecorded; it returns when that is recorded, or raises."""
+        self._witness = witness
+
+    async def witness(self, event: AuditEvent) -> None:
+        """Return when an act is in the audit log (where the operator wants one).
+
+        Raises:
+            BackendUnavailable: `audit_unavailable`: it cannot be recorded, and must not be done.
+        """
+        if self._witness is not None:
+            await self._witness(event)

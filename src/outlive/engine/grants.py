@@ -7,7 +7,6 @@ Nothing has to be revoked.
 
 import hmac
 import secrets
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -15,8 +14,8 @@ from outlive.core.command import Command, Grant
 from outlive.core.errors import AccessDenied, InvalidRequest
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner
+from outlive.engine.live_table import LiveTable
 from outlive.engine.output_redaction import TOKEN_NAME
-from outlive.engine.process import Process
 from outlive.engine.settings import EngineSettings
 from outlive.policy.access import GRANTED_SCOPES, Scope, WantedGrant, parse_grant
 from outlive.policy.tokens import PREFIX, Token, digest_of
@@ -27,8 +26,8 @@ _SECRET_BYTES = 32  # 256 bits
 class Grants:
     """Gives tokens to commands, and finds them again. On the engine's loop only."""
 
-    def __init__(self, live: Callable[[], Iterable[Process]], settings: EngineSettings) -> None:
-        """Take what knows the live processes, and what every command gets that asks for nothing (`callbacks`)."""
+    def __init__(self, live: LiveTable, settings: EngineSettings) -> None:
+        """Take the live processes, and what every command gets that asks for nothing (`callbacks`)."""
         self._live = live
         self._to_all = settings.callbacks
         self._default_backend = settings.containers.backend
@@ -62,7 +61,7 @@ class Grants:
 
     def find(self, digest: str) -> Token | None:
         """Return the token with that hash, if its process runs and its time is not up."""
-        for process in self._live():
+        for process in tuple(self._live.by_key.values()):
             grant = process.identity_record.grant
             if grant is None or process.is_ended or not hmac.compare_digest(grant.digest, digest):
                 continue

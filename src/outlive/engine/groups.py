@@ -12,53 +12,52 @@ How many processes one principal may have at a time: `check_headcount`.
 import asyncio
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from outlive.core.errors import LimitExceeded
 from outlive.core.lifecycle import State
 from outlive.engine.pending_starts import PendingStarts
 from outlive.engine.process import Process
-from outlive.store.queue_store import GroupKey, QueueStore, WaitingCommand
+from outlive.store.queue_store import GroupKey, WaitingCommand
 
 _Waiting = tuple[Process, WaitingCommand]
+
+
+class Admission(Protocol):
+    """What starts a command whose turn it is (`queue.QueuedStarts`)."""
+
+    async def admit(self, process: Process, command: WaitingCommand) -> None:
+        """Start it. Must not raise."""
 
 
 class ConcurrencyLimits:
     """The groups of all principals. On the engine's loop only; files are written in threads."""
 
-    def __init__(
-        self,
-        room: QueueStore,
-        undecided: PendingStarts,
-        *,
-        admit: Callable[[Process, WaitingCommand], Awaitable[None]],
-    ) -> None:
-        """`admit` starts a command whose turn it is; it must not raise. `undecided` is told who waits."""
-        self._room = room
-        self._undecided = undecided
-        self._admit = admit
+    def __init__(self, pending: PendingStarts) -> None:
+        """Take what knows all that waits; nothing is admitted before `begin`."""
+        self._pending = pending
+        self._admission: Admission | None = None
         self._limits: dict[GroupKey, int] = {}
         self._running: dict[GroupKey, set[bytes]] = {}
         self._lines: dict[GroupKey, deque[_Waiting]] = {}
-        self._is_open = False
 
     async def open(self) -> list[WaitingCommand]:
         """Return who has been waiting since an earlier server; `rejoin` each of them, then `begin`."""
-        waiting, self._limits = await asyncio.to_thread(self._room.open)
+        waiting, self._limits = await asyncio.to_thread(self._pending.store.open)
         return waiting
 
-    def begin(self, tasks: asyncio.TaskGroup) -> None:
-        """Admit whom the limits allow, now and from now on, in tasks of the engine's group."""
-        self._undecided.begin(tasks)
-        self._is_open = True
+    def begin(self, admission: Admission) -> None:
+        """Have `admission` start what the limits allow, now and from now on."""
+        self._admission = admission
         for key in list(self._lines):
             self._advance(key)
 
     def close(self) -> None:
-        """Admit nobody any more; who waits is found by the next server."""
-        self._is_open = False
-        self._undecided.close()
+        """Admit none any more; what waits is found by the next server."""
+        self._admission = None
+        self._pending.close()
 
     def limit_of(self, key: GroupKey) -> int | None:
         """Return how many of a group run at once; None when there is no limit."""
@@ -77,7 +76,7 @@ class ConcurrencyLimits:
         else:
             self._limits[key] = limit
         try:
-            await asyncio.to_thread(self._room.keep_limits, dict(self._limits))
+            await asyncio.to_thread(self._pending.store.keep_limits, dict(self._limits))
         except OSError as error:
             raise LimitExceeded("disk_full", f"The limit cannot be kept: {error.strerror}.") from error
         self._advance(key)
@@ -112,19 +111,19 @@ class ConcurrencyLimits:
         """
         self.rejoin(process, command)  # at once: the order of the calls is the order of the line
         try:
-            await asyncio.to_thread(self._room.put, command)
+            await asyncio.to_thread(self._pending.store.put, command)
         except OSError as error:
             if self.step_out(process):  # else its turn has come meanwhile, or it was cancelled
-                self._undecided.settle(process)
+                self._pending.settle(process)
                 text = f"The command cannot be kept: {error.strerror}."
                 raise LimitExceeded("disk_full", text) from error
-        if process not in self._undecided:  # started, or withdrawn, while it was written
-            await self._undecided.remove(command)
+        if process not in self._pending:  # started, or withdrawn, while it was written
+            await self._pending.remove(command)
 
     def rejoin(self, process: Process, command: WaitingCommand) -> None:
         """Put a command that is on disk already at the end of the line."""
         self._lines.setdefault(_line(process), deque()).append((process, command))
-        self._undecided.add(process, command)
+        self._pending.add(process, command)
 
     def step_out(self, process: Process) -> bool:
         """Take a process out of the line; tell whether it was there."""
@@ -147,7 +146,7 @@ class ConcurrencyLimits:
     def _advance(self, key: GroupKey) -> None:
         """Admit as many as there are places."""
         limit = self._limits.get(key)
-        while self._is_open and (line := self._lines.get(key)):
+        while self._admission is not None and (line := self._lines.get(key)):
             if limit is not None and len(self._running.get(key, ())) >= limit:
                 return
             process, command = line.popleft()
@@ -155,12 +154,12 @@ class ConcurrencyLimits:
                 del self._lines[key]
             process.admit()
             self.enter(process)
-            self._undecided.spawn(self._start(process, command))
+            self._pending.spawn(self._start(self._admission, process, command))
 
-    async def _start(self, process: Process, command: WaitingCommand) -> bool:
-        await self._admit(process, command)
-        self._undecided.settle(process)
-        await self._undecided.remove(command)
+    async def _start(self, admission: Admission, process: Process, command: WaitingCommand) -> bool:
+        await admission.admit(process, command)
+        self._pending.settle(process)
+        await self._pending.remove(command)
         return True
 
 

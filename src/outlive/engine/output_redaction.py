@@ -119,7 +119,7 @@ class Redaction:
         """Share both; `hides_values` False shows the values of `env_secrets`, too."""
         self.redactor = redactor
         self._hides_values = hides_values
-        self._secrets = secrets
+        self.secrets = secrets
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
 
@@ -143,6 +143,10 @@ class Redaction:
         if not secrets or not self._hides_values:
             return TextMask(self.redactor)
         return TextMask(self.redactor.with_values(map(_bytes_of, secrets.values())))
+
+    def texts_of(self, process_id: str) -> TextMask:
+        """Return what hides secrets in texts about one process, the values that it was given included."""
+        return self.texts(self.secrets.of(process_id))
 
     async def close(self) -> None:
         """Return when everything is noted."""
@@ -172,7 +176,7 @@ class Redaction:
         return (self.redactor.with_values(values), True) if values else (self.redactor, False)
 
     def _known(self, record: ProcessRecord) -> list[bytes]:
-        values = self._secrets.of(record.process_id)
+        values = self.secrets.of(record.process_id)
         if any(name not in values for name in record.secret_names):
             return []
         return [os.fsencode(values[name]) for name in record.secret_names]

@@ -21,9 +21,9 @@ _logger = logging.getLogger(__name__)
 class PendingStarts:
     """From a place in a line until the keeper has answered. On the engine's loop only; files are written in threads."""
 
-    def __init__(self, room: QueueStore) -> None:
-        """Nobody waits."""
-        self._room = room
+    def __init__(self, store: QueueStore) -> None:
+        """Nothing waits; `store` has the files of what does."""
+        self.store = store
         self._commands: dict[Process, WaitingCommand] = {}
         self._locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
         self._group: asyncio.TaskGroup | None = None
@@ -69,7 +69,7 @@ class PendingStarts:
         command = self._commands.get(process)
         if command is None:
             return False
-        withdraw, at_ns = self._room.withdraw, time.time_ns()
+        withdraw, at_ns = self.store.withdraw, time.time_ns()
         try:
             is_over = await asyncio.to_thread(withdraw, command, cause=cause, note=note, at_ns=at_ns)
         except OSError:  # a full disk must not save a process from its end: giving up a place needs no room
@@ -83,7 +83,7 @@ class PendingStarts:
     async def remove(self, command: WaitingCommand) -> None:
         """Remove a command's file."""
         try:
-            await asyncio.to_thread(self._room.remove, command.process_id)
+            await asyncio.to_thread(self.store.remove, command.process_id)
         except OSError:
             _logger.exception("a file of a waiting command cannot be removed")
 

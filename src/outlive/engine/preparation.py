@@ -1,7 +1,8 @@
 """What is decided about a command before it is started: whether it may be, what it resolves to, what bounds it."""
 
-from collections.abc import Callable
+import asyncio
 
+from outlive.backends.contract import Backend
 from outlive.core.command import Command
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
@@ -13,42 +14,58 @@ from outlive.engine.elsewhere import resolve_elsewhere
 from outlive.engine.inside import record_inside
 from outlive.engine.output_redaction import check_secrets
 from outlive.engine.queries import Queries
-from outlive.engine.resolve import Resolved, Resolver, clean_environment
+from outlive.engine.resolve import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.sandbox import Confined, Sandboxes
 from outlive.engine.settings import EngineSettings
 
 
 class Preparation:
-    """Asks everybody who has a say in a start."""
+    """Asks every part that has a say in a start."""
 
     def __init__(
         self,
         settings: EngineSettings,
         sandboxes: Sandboxes,
         *,
-        shell: str,
-        is_strict: bool,
         queries: Queries,
-        check_backend: Callable[[str], None],
+        backend: Backend,
     ) -> None:
-        """Take who decides; `shell` runs command lines; `is_strict`: lists are in force; `check_backend` lets the names of backends pass."""
-        self._check_backend = check_backend
+        """Take what decides; nothing is looked for before `open`."""
+        self._backend = backend
         self._settings = settings
         self._layout = Layout(settings.state_dir)
         self._queries = queries
         self._environment = clean_environment(settings.environment)
-        self._resolver = Resolver(
-            self._layout, environment=self._environment, cwd=settings.cwd, shell=shell, is_strict=is_strict
-        )
+        self._resolver: Resolver | None = None
         self._sandboxes = sandboxes
         self._containers = ContainerStarts(
-            settings.containers, cwd=settings.cwd, limits=settings.sandbox.limits, is_strict=is_strict
+            settings.containers,
+            cwd=settings.cwd,
+            limits=settings.sandbox.limits,
+            is_strict=settings.is_strict,
+        )
+
+    async def open(self) -> None:
+        """Look for the shell that runs command lines, in a thread."""
+        shell = await asyncio.to_thread(find_shell, self._environment)
+        self._resolver = Resolver(
+            self._layout,
+            environment=self._environment,
+            cwd=self._settings.cwd,
+            shell=shell,
+            is_strict=self._settings.is_strict,
         )
 
     @property
     def shell(self) -> str:
-        """The program that runs command lines."""
-        return self._resolver.shell
+        """The program that runs command lines; known once the engine is open."""
+        return self._opened.shell
+
+    @property
+    def _opened(self) -> Resolver:
+        if self._resolver is None:
+            raise AssertionError("the engine is used inside `async with` only")
+        return self._resolver
 
     async def prepare(
         self, command: Command, owner: Owner, process_id: ProcessId
@@ -56,11 +73,11 @@ class Preparation:
         """Return what will run, and within which bounds.
 
         Raises:
-            OutliveError: As `Engine.start`.
+            OutliveError: As `Starts.start`.
         """
         backend = self._containers.backend_of(command, owner)
         if backend != LOCAL:
-            self._check_backend(backend)
+            self._backend.check(backend)
         self._settings.allowed_commands.check(command, self._environment)
         check_secrets(command.env_secrets, is_granted=command.granted is not None)
         inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
@@ -71,7 +88,7 @@ class Preparation:
         profile = self._sandboxes.choose(command, owner, inside)
         if backend != LOCAL:
             return resolve_elsewhere(command, profile, inside, backend=backend)
-        resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
+        resolved = await self._opened.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
         if inside is not None:
             await self._sandboxes.check_folder(resolved.cwd, inside)
         confined = await self._sandboxes.confine(

@@ -119,12 +119,12 @@ class ProcessRegistry:
     async def list_all(self, *, limit: int = 1000, running: bool | None = None) -> list[ProcessInfo]:
         """Return the newest registered processes, newest first: running (True), ended (False), or both (None)."""
         wanted = ProcessFilter(principal=self._principal, active=running)
-        records = await self._engine.list(wanted, limit=limit)
+        records = await self._engine.queries.list(wanted, limit=limit)
         return [_info(record) for record in records if self._is_registered(record)]
 
     def leftovers(self) -> list[ProcessInfo]:
         """Return the registered processes that have ended and left others running, newest first."""
-        records = [process.record for process in self._engine.live() if process.is_ended]
+        records = [process.record for process in self._engine.queries.live() if process.is_ended]
         mine = [one for one in records if one.descendants and one.owner.principal == self._principal]
         return [_info(one) for one in reversed(mine) if self._is_registered(one)]
 
@@ -153,7 +153,7 @@ class ProcessRegistry:
         process = await self._find(request_id, pid)
         if process.is_finished:
             raise InvalidState("process_ended", f"Process {process.record.pid} has ended already.")
-        was_killed = await self._engine.on_behalf(self._by).end(
+        was_killed = await self._engine.as_(self._by).end(
             process, grace_s=self._termination_timeout_s, note=reason
         )
         signal: Literal["SIGTERM", "SIGKILL"] = "SIGKILL" if was_killed else "SIGTERM"
@@ -167,7 +167,7 @@ class ProcessRegistry:
 
     async def _name(self, process: Process, name: str) -> ProcessInfo:
         record = process.record
-        await self._engine.on_behalf(self._by).relabel(
+        await self._engine.as_(self._by).relabel(
             process, tags={**record.tags, _NAME_TAG: name}, group=record.group
         )
         return _info(process.record)
@@ -189,8 +189,8 @@ class ProcessRegistry:
 
     async def _by_pid(self, pid: int) -> Process | None:
         """Return the live process of that pid: the one that runs, else one whose descendants still do."""
-        await self._engine.known()
-        found = [one for one in self._engine.live() if one.record.pid == pid and not one.is_finished]
+        await self._engine.queries.known()
+        found = [one for one in self._engine.queries.live() if one.record.pid == pid and not one.is_finished]
         found = [one for one in found if self._is_registered(one.record)]
         return min(found, key=lambda one: one.is_ended, default=None)
 
@@ -204,15 +204,15 @@ class ProcessRegistry:
         if process:
             return process
         try:
-            process = await self._engine.find(request_id)
+            process = await self._engine.queries.find(request_id)
         except ProcessNotFound:
             return None
         return process if self._is_registered(process.record) else None
 
     async def _newest(self, wanted: ProcessFilter, name: str | None = None) -> Process | None:
-        for record in await self._engine.list(wanted, limit=10):
+        for record in await self._engine.queries.list(wanted, limit=10):
             if self._is_registered(record) and name in {None, _request_name(record)}:
-                return await self._engine.find(record.process_id)
+                return await self._engine.queries.find(record.process_id)
         return None
 
     def _is_registered(self, record: ProcessRecord) -> bool:

@@ -1,81 +1,20 @@
-"""Where doorbells arrive: the table of live processes and who must be loaded or looked after.
+"""Where doorbells arrive: `ProcessTable`, which processes live and which must be loaded or looked after.
 
 Runs on the event loop for every doorbell, some ten thousand a second: no task, no await, no I/O. What needs files
-(`strangers`, `missing`) is left to `takeover`, which is woken.
-
-The table of live processes: by key, and by what questions name: the connection and the principal.
-
-On a shared server one caller's list, tools and stops look at that caller's processes, not at everybody's.
+(`strangers`, `missing`) is left to `recovery`, which is woken.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Iterable
 
 from outlive.backends.contract import Bell
 from outlive.core.identity import id_from_bytes
-from outlive.engine.announcer import Announcer
+from outlive.engine.change_handler import ChangeHandler
+from outlive.engine.event_publisher import EventPublisher
+from outlive.engine.live_table import LiveTable
 from outlive.engine.process import Process
 from outlive.protocols.keeper import Flags
-from outlive.store.rows import ProcessFilter
-
-
-class LiveTable:
-    """Processes that can still change. Used on the event loop; no I/O.
-
-    Attributes:
-        by_key: They by the 16-byte form of their id. `enter` and `leave` alone change it.
-    """
-
-    def __init__(self) -> None:
-        """Begin without any."""
-        self.by_key: dict[bytes, Process] = {}
-        self._of_connection: dict[str, dict[bytes, Process]] = {}
-        self._of_principal: dict[str, dict[bytes, Process]] = {}
-
-    def enter(self, process: Process) -> None:
-        """From now on a process is live, instead of another object of the same id if there is one."""
-        if process.key in self.by_key:
-            self.leave(process)
-        self.by_key[process.key] = process
-        self._of_principal.setdefault(process.principal, {})[process.key] = process
-        if process.connection_id is not None:
-            self._of_connection.setdefault(process.connection_id, {})[process.key] = process
-
-    def leave(self, process: Process) -> bool:
-        """From now on a process is not live any more; tell whether it was."""
-        known = self.by_key.pop(process.key, None)
-        if known is None:
-            return False
-        _remove(self._of_principal, known.principal, known.key)
-        if known.connection_id is not None:
-            _remove(self._of_connection, known.connection_id, known.key)
-        return True
-
-    def of_connection(self, connection_id: str) -> list[Process]:
-        """Return what a connection started, in no order; a copy."""
-        return list(self._of_connection.get(connection_id, {}).values())
-
-    def of_principal(self, principal: str) -> Collection[Process]:
-        """Return what a principal started, over any connection, in no order: no copy, so go through it without an await."""
-        return self._of_principal.get(principal, {}).values()
-
-    def candidates(self, wanted: ProcessFilter) -> Collection[Process]:
-        """Return those of which some may match, all that do among them, in no order; as `of_principal` no copy."""
-        if wanted.connection_id is not None:
-            return self._of_connection.get(wanted.connection_id, {}).values()
-        if wanted.principal is not None:
-            return self.of_principal(wanted.principal)
-        return self.by_key.values()
-
-
-def _remove(index: dict[str, dict[bytes, Process]], name: str, key: bytes) -> None:
-    """Take a process out of an index, and its name with the last one: names come and go for ever."""
-    others = index[name]
-    del others[key]
-    if not others:
-        del index[name]
-
 
 _SYNC = int(Flags.SYNC)
 
@@ -84,7 +23,7 @@ class ProcessTable:
     """The `BackendListener` of the engine.
 
     Attributes:
-        table: Processes that can still change. `enter` and `leave` alone change it.
+        processes: Processes that can still change.
         live: They by the 16-byte form of their id.
         strangers: Newest doorbell of processes that are not loaded yet.
         missing: Processes that the keeper did not mention any more after a reconnect: they have finished.
@@ -93,17 +32,12 @@ class ProcessTable:
         synced: Set once everything live has been told for the first time.
     """
 
-    def __init__(
-        self,
-        *,
-        changed: Callable[[Process, int], None],
-        announcer: Announcer,
-    ) -> None:
-        """`changed` is called with `Change` bits before the process is kicked; `announcer` tells of the links."""
-        self._changed = changed
-        self._announcer = announcer
-        self.table = LiveTable()
-        self.live = self.table.by_key
+    def __init__(self, processes: LiveTable, *, changes: ChangeHandler, events: EventPublisher) -> None:
+        """Take what is live, what follows from a change, and what publishes the state of the links."""
+        self._changes = changes
+        self._events = events
+        self.processes = processes
+        self.live = processes.by_key
         self.strangers: dict[bytes, Bell] = {}
         self.missing: list[Process] = []
         self.doubtful: list[Process] = []
@@ -125,15 +59,15 @@ class ProcessTable:
 
     def link_ready(self, keeper_pid: int, sessions: tuple[int, ...] = ()) -> None:
         """Pass on that the keeper answers."""
-        self._announcer.keeper_connected(keeper_pid, sessions)
+        self._events.keeper_connected(keeper_pid, sessions)
 
     def link_closed(self) -> None:
         """Pass on that the keeper is gone for the moment."""
-        self._announcer.keeper_disconnected()
+        self._events.keeper_disconnected()
 
     def node_changed(self, name: str, reason: str | None) -> None:
         """Pass on that a node is away, or there again."""
-        self._announcer.node_changed(name, reason)
+        self._events.node_changed(name, reason)
 
     def ring(self, bells: Iterable[Bell]) -> None:
         """Take over doorbells."""
@@ -152,7 +86,7 @@ class ProcessTable:
                 changes = process.absorb(out, err, pid, code, phase, cause, flags, descendants, now_ns=now_ns)
                 process.kick()  # first: clients wait for it
                 if changes:
-                    self._changed(process, changes)
+                    self._changes.changed(process, changes)
             if self._mentioned is not None:
                 self._mentioned.add(key)
 
@@ -172,7 +106,7 @@ class ProcessTable:
 
     def enter(self, process: Process) -> None:
         """From now on a process is live, instead of another object of the same id if there is one."""
-        self.table.enter(process)
+        self.processes.enter(process)
 
     def is_told(self, key: bytes) -> bool:
         """Whether a process is live, or the keeper has told of it and it is about to be loaded."""
@@ -180,7 +114,7 @@ class ProcessTable:
 
     def leave(self, process: Process) -> bool:
         """From now on a process is not live any more; tell whether it was."""
-        return self.table.leave(process)
+        return self.processes.leave(process)
 
     def adopt(self, process: Process) -> None:
         """Enter a process that was loaded for a stranger's doorbell, and absorb that."""
@@ -188,11 +122,6 @@ class ProcessTable:
         bell = self.strangers.pop(process.key, None)
         if bell is not None:
             self.ring([bell])
-
-    def release(self, process: Process) -> None:
-        """Let go of a process that cannot change any more."""
-        if self.leave(process):
-            process.close_logs()
 
     def _sync(self) -> None:
         mentioned, self._mentioned = self._mentioned or set(), None

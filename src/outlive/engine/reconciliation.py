@@ -9,7 +9,7 @@ question about all of them for all. When the keeper is silent, they are answered
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from outlive.core.command import Command
@@ -17,7 +17,6 @@ from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes, is_process_id
 from outlive.engine.process_table import ProcessTable
 from outlive.engine.recovery import Recovery
-from outlive.engine.settings import EngineSettings
 from outlive.engine.upkeep import Upkeep
 from outlive.store.registry import Registry
 from outlive.store.rows import StoredProcess
@@ -49,18 +48,15 @@ class Reconciliation:
     def __init__(
         self,
         registry: Registry,
-        intake: ProcessTable,
+        table: ProcessTable,
         recovery: Recovery,
         upkeep: Upkeep,
-        *,
-        found: Callable[[], None],
     ) -> None:
-        """`found` is called once, when everything is known."""
+        """Take what knows of processes; nothing is asked yet."""
         self._registry = registry
-        self._intake = intake
+        self._table = table
         self._recovery = recovery
         self._upkeep = upkeep
-        self._tell = found
         self._rows: dict[bytes, int] = {}  # pids of the unfinished, by key; 0 where none is known
         self._is_found = asyncio.Event()
         self._is_listed = asyncio.Event()  # found, or as much as files tell while the keeper is silent
@@ -77,7 +73,7 @@ class Reconciliation:
             return None
         left = len(self._left())
         known = sum(
-            process.is_acknowledged and not process.is_unknown for process in self._intake.live.values()
+            process.is_acknowledged and not process.is_unknown for process in self._table.live.values()
         )
         return Progress(known, known + left)
 
@@ -88,24 +84,24 @@ class Reconciliation:
         """
         for key, pid in self._left().items():
             yield pid or None, id_from_bytes(key)
-        if not self._intake.synced.is_set():
+        if not self._table.synced.is_set():
             yield None, ""
 
     def _left(self) -> dict[bytes, int]:
         """Return the pids of those that are not known yet: told of and not loaded, or told of by rows alone."""
         if self.is_over:
             return {}
-        live = self._intake.live
-        rows = {} if self._intake.synced.is_set() else self._rows
-        told = {key: bell[3] for key, bell in self._intake.strangers.items()}
+        live = self._table.live
+        rows = {} if self._table.synced.is_set() else self._rows
+        told = {key: bell[3] for key, bell in self._table.strangers.items()}
         return {key: pid for key, pid in {**rows, **told}.items() if key not in live or live[key].is_unknown}
 
     async def open(self) -> None:
         """Read which processes were unfinished; nothing of them is loaded."""
         self._rows = await self._registry.unfinished_pids()
 
-    async def run(self, settings: EngineSettings) -> None:
-        """Find everything, however often something is in the way; then look after the past, for ever."""
+    async def run(self) -> None:
+        """Return when everything is known, however often something is in the way."""
         while not self.is_over:
             try:
                 await self._find()
@@ -117,26 +113,25 @@ class Reconciliation:
             except OSError:
                 _logger.exception("finding again what lives failed; it is tried again")
                 await asyncio.sleep(_RETRY_S)
-        await self._upkeep.run(settings.retention, interval_s=settings.retention_interval_s)
 
     async def _find(self) -> None:
         unfinished = [*self._rows]
         try:
             async with asyncio.timeout(_SILENCE_S):
-                await self._intake.synced.wait()
+                await self._table.synced.wait()
         except TimeoutError:
             _logger.warning("the keeper does not tell what lives: until it does, the files are what is known")
             unfinished += map(id_to_bytes, await self._upkeep.newest_forgotten())
             await self._recovery.adopt_untold(unfinished)
             self._is_listed.set()
-            await self._intake.synced.wait()
+            await self._table.synced.wait()
         await self._recovery.catch_up()
         await self._recovery.settle_rows(unfinished)
         await self._upkeep.open()
         self._is_found.set()
         self._is_listed.set()
         self._rows = {}
-        self._tell()
+        self._recovery.is_first_round = False
 
     async def listed(self) -> None:
         """Return when lists are whole: everything is known, or, while the keeper is silent, what files tell of it."""
@@ -171,7 +166,7 @@ class Reconciliation:
         """
         if (progress := self.progress) is None:
             return
-        if command.group is not None or (most is not None and progress.of + len(self._intake.live) >= most):
+        if command.group is not None or (most is not None and progress.of + len(self._table.live) >= most):
             await self.found()
         elif process_id is not None and is_process_id(process_id):
             await self.one(process_id)
@@ -179,20 +174,16 @@ class Reconciliation:
     async def one(self, process_id: ProcessId) -> None:
         """Return when as much is known of one process as can be: it is loaded if it lives; the others need not be yet."""
         key = id_to_bytes(process_id)
-        if (
-            not self._is_listed.is_set()
-            and key not in self._intake.live
-            and key not in self._intake.strangers
-        ):
-            waits = [asyncio.ensure_future(one.wait()) for one in (self._intake.synced, self._is_listed)]
+        if not self._is_listed.is_set() and key not in self._table.live and key not in self._table.strangers:
+            waits = [asyncio.ensure_future(one.wait()) for one in (self._table.synced, self._is_listed)]
             try:
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for wait in waits:
                     wait.cancel()
-        if key in self._intake.strangers:
+        if key in self._table.strangers:
             await self._recovery.adopt([process_id])
-        elif not self._intake.synced.is_set():  # started so late that no row says it
+        elif not self._table.synced.is_set():  # started so late that no row says it
             await self._recovery.adopt_untold([key])
 
     def as_known(self, row: StoredProcess) -> StoredProcess:

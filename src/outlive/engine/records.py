@@ -1,45 +1,46 @@
-"""What is remembered about processes, and changing it: other tags, removal; and whether it can be kept at all."""
+"""`Records`: changing what is kept of processes: other tags, another group, removal."""
 
 import asyncio
 import contextlib
 import functools
-import time
 from collections.abc import Callable, Mapping
 
-from outlive.backends.contract import Backend, NodeState
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StoreCorrupt
-from outlive.core.events import ProcessRemoved
-from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
-from outlive.core.process import ProcessRecord
 from outlive.engine.controls import Controls
 from outlive.engine.disk_watch import DiskWatch
 from outlive.engine.groups import ConcurrencyLimits
-from outlive.engine.output_redaction import Secrets
 from outlive.engine.process import Process
 from outlive.engine.process_waits import until
-from outlive.engine.reconciliation import Reconciliation
-from outlive.engine.upkeep import RegistryFeed, Upkeep
+from outlive.engine.registry_feed import RegistryFeed
+from outlive.engine.upkeep import Upkeep
 from outlive.store.folder import write_labels
 from outlive.store.registry import Registry
 from outlive.store.schema import AUDIT_LOG
 
 _CLOSED_S = 5.0  # when the tree is gone its streams have ended, unless a descriptor was handed to a stranger
-_FINDING_S = 1.0
-_PROBE = "ready"  # a counter that is written to see whether the registry can be
 
 
-class Records(Controls):
-    """One part of `Engine`: what is kept of a process."""
+class Records:
+    """Changes what is kept. On the engine's loop only."""
 
-    _backend: Backend
-    _registry: Registry
-    _filing: RegistryFeed
-    _upkeep: Upkeep
-    _groups: ConcurrencyLimits
-    disk: DiskWatch
-    finding: Reconciliation
-    secrets: Secrets
+    def __init__(
+        self,
+        registry: Registry,
+        upkeep: Upkeep,
+        *,
+        feed: RegistryFeed,
+        limits: ConcurrencyLimits,
+        controls: Controls,
+        disk: DiskWatch,
+    ) -> None:
+        """Take the parts; `controls` end a process that is removed by force."""
+        self._registry = registry
+        self._upkeep = upkeep
+        self._feed = feed
+        self._limits = limits
+        self._controls = controls
+        self._disk = disk
 
     async def relabel(self, process: Process, *, tags: Mapping[str, str], group: str | None) -> None:
         """Give a process, running or ended, these tags and this group instead of its own.
@@ -60,9 +61,9 @@ class Records(Controls):
         except OSError as error:
             text = f"The tags cannot be written: {error.strerror}."
             raise StoreCorrupt("store_corrupt", text) from error
-        self._groups.leave(process)
+        self._limits.leave(process)
         process.relabel(tags, group)
-        self._groups.enter(process)
+        self._limits.enter(process)
         self._registry.put(process.stored)
 
     async def remember_audit_log(self, tell_name: Callable[[Callable[[int], None]], None]) -> None:
@@ -86,8 +87,8 @@ class Records(Controls):
 
         Cancellation: it may be removed all the same.
         """
-        if self.disk.degraded == "read_only":
-            await self.disk.check()  # before the row is gone: nothing can be removed there
+        if self._disk.degraded == "read_only":
+            await self._disk.check()  # before the row is gone: nothing can be removed there
         if not process.is_finished:
             if not force:
                 raise InvalidState(
@@ -96,40 +97,15 @@ class Records(Controls):
                     hint="End it first, or ask for it to be ended with its removal.",
                 )
             with contextlib.suppress(InvalidState):  # it ended meanwhile
-                await self.end(process, grace_s=0.0, note=note)
+                await self._controls.end(process, grace_s=0.0, note=note)
             await self._closed(process)
-        letting_go = functools.partial(self._filing.forget, process)
+        letting_go = functools.partial(self._feed.forget, process)
         try:
             await self._upkeep.remove(process.process_id, process.record, letting_go=letting_go)
         except OSError as error:
             text = f"The folder of the process cannot be removed: {error.strerror}."
             raise StoreCorrupt("store_corrupt", text) from error
         await self._registry.flush()
-
-    def nodes(self) -> dict[str, NodeState]:
-        """Return what is known of other servers that run commands for this one, by name."""
-        return self._backend.nodes()
-
-    async def check(self) -> None:
-        """Return when the keeper has answered and the registry was written just now: commands can be started.
-
-        Raises:
-            BackendUnavailable: One of them does not answer within its deadline (10 s at most; 1 s as long as something is
-                being found again, which `details` tell).
-            OutliveError: What `disk` says of a state folder that cannot be written.
-        """
-        await self.disk.check()
-        progress = self.finding.progress
-        try:
-            async with asyncio.timeout(None if progress is None else _FINDING_S):
-                await self._backend.status()
-        except TimeoutError:
-            text = "The keeper has not answered yet since this server was started."
-            details = {} if progress is None else {"finding": progress.view()}
-            raise BackendUnavailable("keeper_unavailable", text, details=details) from None
-        self._registry.count_to(_PROBE, int(time.time()))
-        await self._registry.flush()
-        await self.disk.check()  # what the registry was refused is known now
 
     async def _closed(self, process: Process) -> None:
         try:
@@ -138,7 +114,3 @@ class Records(Controls):
         except TimeoutError:
             text = f"Somebody outside the tree of process {process.record.pid} holds its streams open."
             raise BackendUnavailable("timeout", text) from None
-
-    def _removed(self, process_id: ProcessId, record: ProcessRecord | None) -> None:
-        self.secrets.forget(process_id)
-        self._announcer.emit(ProcessRemoved(process_id=process_id, record=record))

@@ -7,7 +7,8 @@ registry. Files are read in a thread; the loop's thread alone changes processes.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from outlive.backends.contract import Bell
@@ -15,7 +16,8 @@ from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
-from outlive.engine.output_redaction import Redaction, Secrets
+from outlive.engine.change_handler import ChangeHandler
+from outlive.engine.output_redaction import Redaction
 from outlive.engine.process import Process
 from outlive.engine.process_table import ProcessTable
 from outlive.engine.told import Change
@@ -31,32 +33,39 @@ _PAUSE_S = 1.0  # after a failure
 
 
 class Recovery:
-    """Loads strangers and settles what has finished unseen; `upkeep` looks after the rest of the past."""
+    """Loads strangers and settles what has finished unseen; `upkeep` looks after the rest of the past.
+
+    Attributes:
+        is_first_round: Whether what is adopted was started by an earlier server; ended by `Reconciliation`.
+    """
 
     def __init__(
         self,
         layout: Layout,
         registry: Registry,
-        intake: ProcessTable,
+        table: ProcessTable,
         *,
-        recovered: Callable[[Process], None],
-        settled: Callable[[Process, int], None],
-        secrets: Secrets,
+        changes: ChangeHandler,
         redaction: Redaction,
     ) -> None:
-        """`recovered` hears of adopted live processes, `settled` of ends that were found in files."""
+        """`changes` is notified of adopted live processes and of ends that were found in files."""
         self._layout = layout
         self._registry = registry
-        self._intake = intake
-        self._recovered = recovered
-        self._settled = settled
-        self._secrets = secrets
+        self._table = table
+        self._changes = changes
         self._redaction = redaction
+        self._connections: set[str] = set()
+        self.is_first_round = True
+
+    @property
+    def connections(self) -> AbstractSet[str]:
+        """The connections whose processes were found again after the start of this server."""
+        return self._connections
 
     async def run(self) -> None:
-        """Do what the intake leaves to do, for ever."""
+        """Do what the table leaves to do, for ever."""
         while True:
-            await self._intake.work.wait()
+            await self._table.work.wait()
             try:
                 await self.catch_up()
             except OutliveError as error:  # the registry does not answer, for example
@@ -68,21 +77,21 @@ class Recovery:
 
     async def catch_up(self) -> None:
         """Load all strangers, settle all missing processes that are known now, and look after the doubtful ones."""
-        self._intake.work.clear()
+        self._table.work.clear()
         try:
-            while self._intake.strangers:
-                await self.adopt([ProcessId(one) for one in self._intake.stranger_ids()[:_SLICE]])
-            while self._intake.missing:
-                await self._settle_missing(self._intake.missing[:_SLICE])
-            while self._intake.doubtful:
-                await self._settle_doubtful(self._intake.doubtful[:_SLICE])
+            while self._table.strangers:
+                await self.adopt([ProcessId(one) for one in self._table.stranger_ids()[:_SLICE]])
+            while self._table.missing:
+                await self._settle_missing(self._table.missing[:_SLICE])
+            while self._table.doubtful:
+                await self._settle_doubtful(self._table.doubtful[:_SLICE])
         except BaseException:
-            self._intake.work.set()
+            self._table.work.set()
             raise
 
     async def settle_rows(self, unfinished: Iterable[bytes]) -> None:
         """Bring those rows up to date, of the unfinished ones, whose processes the keeper does not hold any more."""
-        left = [key for key in unfinished if not self._is_told(key)]
+        left = [key for key in unfinished if not self._table.is_told(key)]
         for begin in range(0, len(left), _SLICE):
             rows = [await self._registry.find(id_from_bytes(key)) for key in left[begin : begin + _SLICE]]
             part = [row for row in rows if row is not None and not row.record.is_finished]
@@ -98,7 +107,7 @@ class Recovery:
 
     async def adopt_untold(self, unfinished: Iterable[bytes]) -> None:
         """Load what the folders of unfinished processes tell, for as long as the keeper tells nothing; marked as unknown."""
-        left = [ProcessId(id_from_bytes(key)) for key in unfinished if not self._is_told(key)]
+        left = [ProcessId(id_from_bytes(key)) for key in unfinished if not self._table.is_told(key)]
         for begin in range(0, len(left), _SLICE):
             found = await self._read(part := left[begin : begin + _SLICE], is_live=True)
             await self._recover_secrets(found)
@@ -114,24 +123,26 @@ class Recovery:
                     elif not row.record.is_closed:
                         self._settle_row(row, loaded[0])
                     continue
-                if self._is_told(id_to_bytes(process_id)):
+                if self._table.is_told(id_to_bytes(process_id)):
                     continue
                 process = self._loaded(*loaded)
                 if not process.is_acknowledged:  # the keeper may never have heard of it
                     continue
                 process.doubt()
-                self._intake.expect(process)
-                self._recovered(process)
+                self._table.expect(process)
+                self._adopted(process)
+
+    def _adopted(self, process: Process) -> None:
+        self._changes.adopted(process)
+        if process.connection_id is not None and self.is_first_round:
+            self._connections.add(process.connection_id)
 
     def _settle_row(self, row: StoredProcess, ended: StoredProcess) -> None:
         folder = self._layout.process(row.record.process_id)
         process = Process.from_stored(row, folder, redaction=self._redaction)
         changes = process.settle_from(ended)
         self._registry.put(process.stored)
-        self._settled(process, changes)
-
-    def _is_told(self, key: bytes) -> bool:
-        return self._intake.is_told(key)
+        self._changes.changed(process, changes)
 
     def _loaded(self, stored: StoredProcess, note: str) -> Process:
         process = Process.from_stored(
@@ -143,7 +154,7 @@ class Recovery:
     async def _recover_secrets(self, found: Mapping[ProcessId, tuple[StoredProcess, str]]) -> None:
         for stored, _ in found.values():
             if stored.record.secret_names:
-                await asyncio.to_thread(self._secrets.recover, stored.record)
+                await asyncio.to_thread(self._redaction.secrets.recover, stored.record)
 
     async def adopt(self, process_ids: list[ProcessId]) -> None:
         """Load strangers; who was loaded or filed away meanwhile is left alone."""
@@ -154,25 +165,25 @@ class Recovery:
         for process_id in process_ids:
             key = id_to_bytes(process_id)
             loaded = found.get(process_id)
-            if key in self._intake.live:  # adopted meanwhile
-                if (bell := self._intake.strangers.pop(key, None)) is not None:
-                    self._intake.ring([bell])
+            if key in self._table.live:  # adopted meanwhile
+                if (bell := self._table.strangers.pop(key, None)) is not None:
+                    self._table.ring([bell])
                 continue
-            if key not in self._intake.strangers:
+            if key not in self._table.strangers:
                 continue  # filed away meanwhile
             if loaded is None:
                 _logger.warning("the keeper holds a process without a readable folder: %s", process_id)
-                self._intake.strangers.pop(key, None)
+                self._table.strangers.pop(key, None)
                 continue
-            if finished.get(process_id) and _is_over(self._intake.strangers[key]):
+            if finished.get(process_id) and _is_over(self._table.strangers[key]):
                 # A last word about a process that was filed away already. One that runs counts for more than its row:
                 # its folder was seen before the keeper had told of it, and was taken for what a crash left.
-                self._intake.strangers.pop(key, None)
+                self._table.strangers.pop(key, None)
                 continue
             process = self._loaded(*loaded)
             rows.append(process.stored)
-            self._intake.adopt(process)
-            self._recovered(process)
+            self._table.adopt(process)
+            self._adopted(process)
         if rows:
             self._registry.put(*rows)
 
@@ -180,7 +191,7 @@ class Recovery:
         found = await self._read([process.process_id for process in processes], is_live=False)
         for process in processes:
             with contextlib.suppress(ValueError):
-                self._intake.missing.remove(process)
+                self._table.missing.remove(process)
             self._settle(process, *found.get(process.process_id, (_lost(process.stored), "")))
 
     async def _settle_doubtful(self, processes: list[Process]) -> None:
@@ -189,7 +200,7 @@ class Recovery:
         for process in processes:
             # Somebody who asks for a process may catch up at the same time.
             with contextlib.suppress(ValueError):
-                self._intake.doubtful.remove(process)
+                self._table.doubtful.remove(process)
             ended = found.get(process.process_id)
             if ended is not None and ended[0].record.is_closed:
                 self._settle(process, *ended)
@@ -198,7 +209,7 @@ class Recovery:
         process.note = process.note or note
         changes = process.settle_from(ended)
         if changes & Change.FINISHED:
-            self._settled(process, changes)
+            self._changes.changed(process, changes)
             process.kick()
 
     async def _read(

@@ -54,6 +54,11 @@ class EngineSettings:
     nice: int | None = None
     callbacks: Scope | None = None
 
+    @property
+    def is_strict(self) -> bool:
+        """Whether lists are in force, so that nothing but the command may decide what a shell runs."""
+        return bool(self.allowed_commands.names) or self.policy.is_active
+
 
 # What systemd (systemd.exec(5)), our unit and the server itself have noted for the server and its keeper: none of a
 # command's business.

@@ -6,30 +6,24 @@ killed, its terminal closed) nobody will ever say that: it would stand still for
 
 import asyncio
 import contextlib
-from typing import Protocol
 
+from outlive.backends.contract import Backend
 from outlive.core.errors import OutliveError
 from outlive.engine.process import Process
 
 _LOOK_S = 0.5
 
 
-class _Release(Protocol):
-    """`Controls.release`."""
-
-    async def __call__(self, process: Process, *, unbound: bool) -> None:
-        """Let a process wait for no reader any more."""
-
-
 class Unread:
-    """Watches what is blocked; `release` is awaited for a process that nobody followed for `grace_s` seconds.
+    """Watches what is blocked; a process that had no reader for `grace_s` seconds waits for none any more.
 
     As a client whose connection was lost, a reader may come back.
     """
 
-    def __init__(self, release: _Release, *, grace_s: float) -> None:
-        """Watch nothing yet."""
-        self._release = release
+    def __init__(self, backend: Backend, *, grace_s: float, output_limit: int | None) -> None:
+        """Watch nothing yet; `output_limit` is what holds for a process that waits for no reader any more."""
+        self._backend = backend
+        self._output_limit = output_limit
         self._grace_s = grace_s
         self._since: dict[Process, float | None] = {}
         self._woken = asyncio.Event()
@@ -61,4 +55,4 @@ class Unread:
                 with contextlib.suppress(
                     OutliveError
                 ):  # the keeper does not answer: the next look asks again
-                    await self._release(process, unbound=True)
+                    await self._backend.unbound(process.process_id, output_limit=self._output_limit)

@@ -1,9 +1,4 @@
-"""Looking after the past: folders that the registry forgot are indexed, old processes are removed (retention).
-
-Keeping the registry up to date without haste: changed processes are written together, some five times a second.
-
-A short command is written once, at its end. What a crash of the server cuts off is in the process folders.
-"""
+"""Looking after the past: folders that the registry forgot are indexed, old processes are removed (retention)."""
 
 import asyncio
 import contextlib
@@ -13,10 +8,12 @@ import shutil
 from collections.abc import Callable
 
 from outlive.core.errors import OutliveError
+from outlive.core.events import ProcessRemoved
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
-from outlive.engine.process import Process
+from outlive.engine.event_publisher import EventPublisher
+from outlive.engine.output_redaction import Secrets
 from outlive.engine.process_table import ProcessTable
 from outlive.engine.retention_time import RetentionTime
 from outlive.keeper.common.disk import Reserve
@@ -38,15 +35,17 @@ class Upkeep:
         self,
         layout: Layout,
         registry: Registry,
-        intake: ProcessTable,
+        table: ProcessTable,
         *,
-        removed: Callable[[ProcessId, ProcessRecord | None], None],
+        secrets: Secrets,
+        events: EventPublisher,
     ) -> None:
-        """`removed` hears of every process that was removed, and what was known of it."""
+        """Take the files, what lives, and what a removed process must be taken out of."""
         self._layout = layout
         self._registry = registry
-        self._intake = intake
-        self._removed = removed
+        self._table = table
+        self._secrets = secrets
+        self._events = events
         self._time = RetentionTime(layout, registry)
         self._reserve = Reserve(layout.root)
         # Folders that say nothing of an end. Each is entered as lost or as never run, and either may be wrong: the keeper
@@ -140,11 +139,12 @@ class Upkeep:
         if letting_go is not None:
             letting_go()
             self._registry.remove([process_id])  # its state may have been filed meanwhile
-        self._removed(process_id, record)
+        self._secrets.forget(process_id)
+        self._events.publish(ProcessRemoved(process_id=process_id, record=record))
         await asyncio.to_thread(shutil.rmtree, doomed, ignore_errors=True)
 
     def _is_live(self, process_id: str) -> bool:
-        return self._intake.is_told(id_to_bytes(process_id))
+        return self._table.is_told(id_to_bytes(process_id))
 
     def _read(self, process_ids: list[ProcessId]) -> list[StoredProcess]:
         found = [read_folder(self._layout.process(one), one, is_live=False) for one in process_ids]
@@ -171,54 +171,3 @@ def _sweep(folder: str) -> None:
     for name in _names(folder):
         if name.endswith(_REMOVED):
             shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
-
-
-_PAUSE_S = 0.2
-_REGISTRY_FEED_SLICE = 100  # snapshots in one turn of the loop: about 2 ms
-
-
-class RegistryFeed:
-    """Collects changed processes; lets go of finished ones when their last state is committed."""
-
-    def __init__(self, registry: Registry, intake: ProcessTable) -> None:
-        """Nothing has changed yet."""
-        self._registry = registry
-        self._intake = intake
-        self._changed: dict[bytes, Process] = {}
-        self._timer: asyncio.TimerHandle | None = None
-
-    def note(self, process: Process) -> None:
-        """Write this process's state soon."""
-        self._changed[process.key] = process
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_PAUSE_S, self._write_some)
-
-    def forget(self, process: Process) -> None:
-        """Write nothing more of a finished process, and let go of it: it is being removed."""
-        self._changed.pop(process.key, None)
-        self._intake.release(process)
-
-    async def close(self) -> None:
-        """Hand over what is left; the registry commits it when it closes."""
-        if self._timer is not None:
-            self._timer.cancel()
-        while self._changed:
-            self._write_some()
-            await asyncio.sleep(0)
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def committed(self, rows: list[StoredProcess]) -> None:
-        """Let go of the processes whose last state is safe now."""
-        for row in rows:
-            if row.record.is_finished:
-                process = self._intake.live.get(id_to_bytes(row.record.process_id))
-                if process is not None and process.is_finished and process.key not in self._changed:
-                    self._intake.release(process)
-
-    def _write_some(self) -> None:
-        keys = list(self._changed)[:_REGISTRY_FEED_SLICE]
-        if keys:
-            self._registry.put(*[self._changed.pop(key).stored for key in keys])
-        again = asyncio.get_running_loop().call_later
-        self._timer = again(0 if self._changed else _PAUSE_S, self._write_some) if keys else None

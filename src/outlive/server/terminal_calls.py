@@ -111,7 +111,7 @@ async def pending_approvals(
     """
     if raw:
         approver_of(access)
-        await engine.read_raw(by, None)
+        await engine.as_(by).read_raw(None)
     return [
         approval_view(
             one.record,
@@ -122,5 +122,5 @@ async def pending_approvals(
             env=one.env,
             redacted=one.redacted,
         )
-        for one in engine.approvals(raw=raw)
+        for one in engine.approvals.waiting(raw=raw)
     ]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, cast
 
 import anyio
 from starlette.routing import Router
@@ -17,7 +17,7 @@ from outlive.core.errors import ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.process import Owner, ProcessRecord
-from outlive.engine import Engine, OutputChunk, Process, ProcessFilter
+from outlive.engine import Engine, EngineSettings, OutputChunk, Process, ProcessFilter
 from outlive.engine.disk_watch import DiskWatch
 from outlive.frontends.jsonrpc import JsonRpcFrontend, JsonRpcSettings
 from outlive.policy.access import Access, Scope
@@ -44,11 +44,11 @@ class _PlayedControls:
         self.failure: Exception | None = None
         self.unblock = asyncio.Event()
 
-    def on_behalf(self, by: Owner) -> "_PlayedControls":
+    def as_(self, by: Owner) -> "_PlayedControls":
         assert (by.door, by.principal) != ("", "")
         return self
 
-    def announce(self, deed: AuditEvent) -> None:
+    def publish(self, deed: AuditEvent) -> None:
         self.announced.append(deed)
 
     async def pause(self, process: Process) -> None:
@@ -102,17 +102,21 @@ class _PlayedControls:
 
 
 class PlayedEngine(_PlayedControls):
-    """Processes that do nothing by themselves; what was asked of them stands in `calls`."""
+    """Processes that do nothing by themselves; what was asked of them stands in `calls`.
 
-    default_backend = "local"
+    It is all of its own parts.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Keep the folders of the processes under `folder`."""
         super().__init__()
         self.disk = DiskWatch(str(folder), Registry(f"{folder}/registry.db"))
+        self.settings = EngineSettings(state_dir=str(folder), environment={}, cwd="/")
+        self.starts = self.controls = self.queries = self.connections = self.events = self
+        self.reconciliation = self
         self._folder = folder
         self._written: dict[str, WrittenProcess] = {}
-        self.waiting: set[str] = set()
+        self.returning: set[str] = set()
 
     def written(self, process_id: str) -> WrittenProcess:
         """Return the test's end of a process."""
@@ -155,25 +159,21 @@ class PlayedEngine(_PlayedControls):
         found = [one.process.record for one in self._written.values() if wanted.matches(one.process.record)]
         return sorted(found, key=lambda record: record.process_id, reverse=True)[:limit]
 
-    def of_connection(self, connection_id: str) -> _Processes:
+    def live_of(self, connection_id: str) -> _Processes:
         return [
             one.process
             for one in self._written.values()
             if one.process.connection_id == connection_id and not one.process.is_closed
         ]
 
-    def running_of_connection(self, connection_id: str) -> _Processes:
-        return [process for process in self.of_connection(connection_id) if not process.is_complete]
+    def running_of(self, connection_id: str) -> _Processes:
+        return [process for process in self.live_of(connection_id) if not process.is_complete]
 
-    def connections_waiting(self) -> set[str]:
-        return self.waiting
+    def waiting(self) -> set[str]:
+        return self.returning
 
     async def known(self) -> None:
         """Know everything."""
-
-    @property
-    def finding(self) -> Self:
-        return self
 
     async def over(self) -> None:
         """Have found everything."""

@@ -336,7 +336,7 @@ async def test_clients_of_an_earlier_server_have_a_grace_too(tmp_path: Path) -> 
     engine = PlayedEngine(tmp_path)
     for name in ("gone", "back"):
         engine.add(Owner(principal="me", connection_id=name))
-    engine.waiting = {"gone", "back", "forgotten"}
+    engine.returning = {"gone", "back", "forgotten"}
     settings = replace(SETTINGS, reconnect_grace_s=0.1)
     async with opened(engine, settings) as house, house.client("session_id=back&cursor=0") as client:
         assert client.hello["resumed"] is True

@@ -31,7 +31,7 @@ async def engine(house: House) -> AsyncIterator[Engine]:
 
 
 async def test_silence_is_told_and_a_stop_ends_the_stream_but_not_the_command(engine: Engine) -> None:
-    process = await engine.start(Command(line="sleep 60"), owner=ME)
+    process = await engine.starts.start(Command(line="sleep 60"), owner=ME)
     stopping = asyncio.Event()
     said = []
     async with asyncio.timeout(10):
@@ -43,11 +43,11 @@ async def test_silence_is_told_and_a_stop_ends_the_stream_but_not_the_command(en
                 stopping.set()
     assert said == [[], [], []]
     assert not process.is_ended
-    await engine.remove(process, force=True)
+    await engine.records.remove(process, force=True)
 
 
 async def test_a_stop_wakes_a_silent_stream(engine: Engine) -> None:
-    process = await engine.start(Command(line="sleep 60"), owner=ME)
+    process = await engine.starts.start(Command(line="sleep 60"), owner=ME)
     stopping = asyncio.Event()
     asyncio.get_running_loop().call_later(0.05, stopping.set)
     async with asyncio.timeout(10):
@@ -57,7 +57,7 @@ async def test_a_stop_wakes_a_silent_stream(engine: Engine) -> None:
                 quiet_s=60, stopping=stopping
             )
         ] == []
-    await engine.remove(process, force=True)
+    await engine.records.remove(process, force=True)
 
 
 async def test_output_comes_as_bytes_where_no_encoding_is_asked_for(engine: Engine) -> None:

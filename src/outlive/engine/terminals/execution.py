@@ -23,7 +23,7 @@ _WAITS: dict[Seen, Waiting] = {"no": "none", "input": "input", "password": "pass
 
 async def waiting_of(engine: Engine, process: Process) -> Waiting:
     """Return what a terminal's command waits for, as the kernel tells."""
-    return _WAITS[(await engine.observe(process)).waiting]
+    return _WAITS[(await engine.queries.observe(process)).waiting]
 
 
 class Execution:
@@ -51,7 +51,7 @@ class Execution:
         woken = asyncio.Event()
         unsubscribe = self._process.subscribe(woken.set, reads=True)
         try:
-            await self._engine.write(self._process, typed)
+            await self._engine.controls.write(self._process, typed)
             # Whoever does not want to wait is answered when it runs: until then nobody could tell it from the one before.
             await self._follow(woken, clock() + _TAKEN_S, until_begun=True)
             if not self._run.wants_more:
@@ -75,7 +75,7 @@ class Execution:
         clock = asyncio.get_running_loop().time
         for _ in range(_INTERRUPTS):
             if self._shell != "fish" and not self._is_over:
-                await self._engine.write(self._process, _INTERRUPT)
+                await self._engine.controls.write(self._process, _INTERRUPT)
             deadline = clock() + _INTERRUPTED_S
             while clock() < deadline and not self._is_over:
                 self._run.wants_more = False  # a line editor may draw that prompt more than once

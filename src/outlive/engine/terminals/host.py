@@ -159,7 +159,7 @@ class EngineTerminals:
             image=wanted.image,
             terminal=TerminalNote(name=name, key=key, shell=shell.kind),
         )
-        process = await engine.start(command, owner=by)
+        process = await engine.starts.start(command, owner=by)
         note = _note_of(process)
         with contextlib.suppress(OSError):
             await asyncio.to_thread(note_size, process.folder, WindowSize(0, wanted.rows, wanted.cols))
@@ -174,9 +174,9 @@ class EngineTerminals:
 
     async def _shell(self, wanted: NewTerminal, key: str) -> Shell:
         engine = self._engine
-        if (wanted.backend or engine.default_backend) != LOCAL:
+        if (wanted.backend or engine.settings.containers.backend) != LOCAL:
             return await asyncio.to_thread(
-                distant_terminal_shell, wanted.shell, key, is_bare=engine.is_strict
+                distant_terminal_shell, wanted.shell, key, is_bare=engine.settings.is_strict
             )
         environment = {**engine.environment, **{name: text for name, text in wanted.env.items() if text}}
         try:
@@ -185,8 +185,8 @@ class EngineTerminals:
                 wanted.shell,
                 environment,
                 key,
-                fallback=engine.shell,
-                is_bare=engine.is_strict,
+                fallback=engine.starts.shell,
+                is_bare=engine.settings.is_strict,
             )
         except StartFailed as error:
             hide_error(error, TextMask(engine.redaction.redactor))
@@ -207,9 +207,9 @@ class EngineTerminals:
         process, note = await self._find(terminal_id, by)
         typed = typed_command(command, note.shell, note.key)
         try:
-            await self._engine.on_behalf(by).check(process)
+            await self._engine.as_(by).check(process)
             cwd = await asyncio.to_thread(_folder_of, process)
-            await self._engine.check_typed(command, cwd=cwd or process.record.cwd)
+            await self._engine.typed_lines.check(command, cwd=cwd or process.record.cwd)
             self._states.check_ready(process, note)
         except OutliveError as error:
             self._tell("execute", by, process, command, error=error)
@@ -226,7 +226,7 @@ class EngineTerminals:
         process, note = await self._find(terminal_id, by, is_open=False)
         state = self._states.of(process, note)  # before the text: that is at least as new
         exit_code = _exit_code(process, note)
-        window = await self._engine.window_size(process) if form == "screen" else None
+        window = await self._engine.queries.window_size(process) if form == "screen" else None
         page = await read_text(process, form=form, cursor=cursor, budget=budget, window=window)
         return TerminalText(
             terminal_id=process.process_id,
@@ -248,17 +248,17 @@ class EngineTerminals:
             CommandRefused: `profile_too_weak`.
         """
         process, _ = await self._find(terminal_id, by)
-        await self._engine.on_behalf(by).write(process, data)
+        await self._engine.as_(by).write(process, data)
 
     async def resize(self, terminal_id: str, rows: int, cols: int, by: Owner) -> None:
         """Set its size in character cells."""
         process, _ = await self._find(terminal_id, by)
-        await self._engine.on_behalf(by).resize(process, rows, cols)
+        await self._engine.as_(by).resize(process, rows, cols)
 
     async def close(self, terminal_id: str, by: Owner) -> None:
         """Hang up, as a terminal that is closed does; what does not heed that is ended. Returns when all is gone."""
         process, _ = await self._find(terminal_id, by)
-        acting = self._engine.on_behalf(by)
+        acting = self._engine.as_(by)
         try:
             await acting.check(process)
         except OutliveError as error:
@@ -266,8 +266,10 @@ class EngineTerminals:
             raise
         if process.state is not State.QUEUED:
             with contextlib.suppress(InvalidState, TimeoutError):
-                await self._engine.signal(process, signal.SIGHUP, whole_tree=True)
-                await self._engine.signal(process, signal.SIGCONT, whole_tree=True)  # what Ctrl-Z has stopped
+                await self._engine.controls.signal(process, signal.SIGHUP, whole_tree=True)
+                await self._engine.controls.signal(
+                    process, signal.SIGCONT, whole_tree=True
+                )  # what Ctrl-Z has stopped
                 async with asyncio.timeout(_HUNG_UP_S):
                     await until(process, lambda one: one.is_complete and not one.record.descendants)
         if process.is_complete and not process.record.descendants:
@@ -277,10 +279,10 @@ class EngineTerminals:
             await acting.end(process, grace_s=_GRACE_S, note=_CLOSED)
 
     async def _open(self, by: Owner) -> list[tuple[Process, TerminalNote]]:
-        await self._engine.known()
+        await self._engine.queries.known()
         found = [
             (process, process.terminal)
-            for process in self._engine.live(principal=by.principal)
+            for process in self._engine.queries.live(principal=by.principal)
             if process.terminal is not None and not process.is_ended
         ]
         return sorted(found, key=lambda one: one[0].process_id)
@@ -290,7 +292,7 @@ class EngineTerminals:
     ) -> tuple[Process, TerminalNote]:
         """Return a terminal by its process id."""
         with contextlib.suppress(ProcessNotFound):
-            process = await self._engine.find(terminal_id)
+            process = await self._engine.queries.find(terminal_id)
             if process.terminal is not None and process.principal == by.principal:
                 if is_open and process.is_ended:
                     raise InvalidState("process_ended", "The terminal is closed; it can still be read.")
@@ -318,7 +320,7 @@ class EngineTerminals:
         error: OutliveError | None = None,
     ) -> None:
         is_denied = isinstance(error, CommandRefused | AccessDenied)
-        self._engine.announce(
+        self._engine.events.publish(
             AuditEvent(
                 what=what,
                 by=by,

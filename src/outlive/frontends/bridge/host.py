@@ -105,7 +105,7 @@ class VsCodeTerminals:
         if found is None:
             return await self._engines(terminal_id).execute(terminal_id, command, by, wait_s=wait_s)
         seat, terminal = found
-        await self._engine.check_elsewhere(command, by)
+        await self._engine.typed_lines.check_elsewhere(command, by)
         if terminal.is_busy:
             text = f"The terminal {terminal_id!r} has not answered to its last command yet."
             raise InvalidState("terminal_busy", text, hint="Wait for its answer.")
@@ -156,7 +156,7 @@ class VsCodeTerminals:
             await self._engines(terminal_id).close(terminal_id, by)
             return
         seat, terminal = found
-        await self._engine.check_elsewhere(None, by)
+        await self._engine.typed_lines.check_elsewhere(None, by)
         with self._telling("close", terminal_id, by):
             outcome = await ask_seat(
                 seat,
@@ -175,7 +175,7 @@ class VsCodeTerminals:
         self, seat: OwnedTerminals, extension: Extension, wanted: NewTerminal, by: Owner
     ) -> TerminalInfo:
         _check_plain(wanted)
-        await self._engine.check_elsewhere(None, by)
+        await self._engine.typed_lines.check_elsewhere(None, by)
         known = [one.name for one in self._seats.of(by.principal)]
         if len(known) + len(self._opening) >= self._settings.max_terminals:
             text = f"There are {len(known)} terminals in VS Code already."
@@ -243,9 +243,9 @@ class VsCodeTerminals:
             deed = AuditEvent(
                 what=what, by=by, decision="failed", reason=error.code, command=command, details=details
             )
-            self._engine.announce(deed)
+            self._engine.events.publish(deed)
             raise
-        self._engine.announce(AuditEvent(what=what, by=by, command=command, details=details))
+        self._engine.events.publish(AuditEvent(what=what, by=by, command=command, details=details))
 
 
 def _info(terminal: BridgeTerminal) -> TerminalInfo:

@@ -32,7 +32,7 @@ class OwnExtensions:
     def following(self, extension: Extension) -> Iterator[None]:
         """Tell an extension of its principal's terminals while the block runs."""
         shown = self._shown[extension] = _Shown(extension)
-        forget = self._engine.subscribe_events(shown.note, kinds=(ProcessCompleted,))
+        forget = self._engine.events.subscribe(shown.note, kinds=(ProcessCompleted,))
         extension.greet = lambda: self._greet(shown)
         extension.wanted = lambda wanted: self._open_wanted(shown, wanted)
         try:

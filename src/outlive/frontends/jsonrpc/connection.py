@@ -69,7 +69,9 @@ async def continuations(
     cursors = {process_id: resumption.position(process_id) for process_id in {*processes, *undelivered}}
     cursors |= resumption.named
     if resumption.cursor is not None:
-        newest = await context.engine.list(ProcessFilter(connection_id=connection.connection_id), limit=1)
+        newest = await context.engine.queries.list(
+            ProcessFilter(connection_id=connection.connection_id), limit=1
+        )
         cursors |= {record.process_id: resumption.cursor for record in newest}
     found: list[Continuation] = []
     for process_id, cursor in sorted(cursors.items()):
@@ -82,7 +84,7 @@ async def continuations(
             form = OutputFormat(resumption.output, form.max_line_bytes)
         if form.is_raw:
             try:
-                await context.engine.read_raw(context.owner(), process.process_id, cursor)
+                await context.engine.as_(context.owner()).read_raw(process.process_id, cursor)
             except (AccessDenied, BackendUnavailable):  # it may do less than who was here before
                 form = OutputFormat(form.mode, form.max_line_bytes)
         found.append(Continuation(process, cursor, form))
@@ -241,7 +243,7 @@ class Connection:
                     "max_line_bytes": self._settings.max_line_bytes,
                     "max_message_bytes": self._settings.max_message_bytes,
                     "reconnect_grace": self._settings.reconnect_grace_s,
-                    "backend": self._engine.default_backend,
+                    "backend": self._engine.settings.containers.backend,
                 },
                 "resumed": is_resumed,
                 "processes": [process_view(known.process.record) for known in followed],

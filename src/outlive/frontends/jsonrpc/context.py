@@ -47,7 +47,7 @@ class Context:
     @property
     def acting(self) -> AuditedControls:
         """The verbs that change something, on this client's behalf."""
-        return self.engine.on_behalf(self.owner())
+        return self.engine.as_(self.owner())
 
     def owner(self, request_id: str | None = None) -> Owner:
         """Return who asks here."""
@@ -69,7 +69,7 @@ class Context:
             InvalidRequest: `process_ambiguous`: several run and no id was given.
         """
         if process_id is not None:
-            process = await self.engine.find(process_id)
+            process = await self.engine.queries.find(process_id)
             if not self.connection.may_see(process):
                 raise ProcessNotFound("process_not_found", f"There is no process {process_id[:40]!r}.")
             return process

@@ -90,8 +90,8 @@ class EventFeed:
         """Tell what happens from now on, instead of what was wanted before."""
         self.close()
         self._wanted = wanted
-        self._paused = {one.process_id for one in self._engine.live() if one.state is State.PAUSED}
-        self._unsubscribe = self._engine.subscribe_events(self._hear, kinds=[StateChanged, *_NAMES])
+        self._paused = {one.process_id for one in self._engine.queries.live() if one.state is State.PAUSED}
+        self._unsubscribe = self._engine.events.subscribe(self._hear, kinds=[StateChanged, *_NAMES])
 
     def close(self) -> None:
         """Tell nothing more. Safe to repeat."""

@@ -45,7 +45,7 @@ async def attach(context: Context, params: AttachParams, _label: str | None) -> 
     check_within(process, cursor)
     form = context.output_format(params.output, params.max_line_bytes, raw=params.raw)
     if params.raw:
-        await context.engine.read_raw(context.owner(), process.process_id, cursor)
+        await context.engine.as_(context.owner()).read_raw(process.process_id, cursor)
     return Result(
         result=process_view(process.record),
         then=lambda: context.followers.follow(process, cursor, form),
@@ -75,7 +75,7 @@ async def list_processes(context: Context, params: ListParams, _label: str | Non
     found = {
         record.process_id: record
         for wanted in (own, detached)
-        for record in await context.engine.list(wanted, limit=limit)
+        for record in await context.engine.queries.list(wanted, limit=limit)
     }
     newest_first = sorted(found.values(), key=lambda record: record.process_id, reverse=True)
     return Result(
@@ -92,7 +92,7 @@ async def get(context: Context, params: GetParams, _label: str | None) -> Result
     process = await context.find(params.process_id)
     view = process_view(process.record)
     if params.stats:
-        view["stats"] = stats_view(await context.engine.observe(process))
+        view["stats"] = stats_view(await context.engine.queries.observe(process))
     return Result(result=view)
 
 
@@ -108,7 +108,7 @@ async def nodes(context: Context, _params: NodesParams, _label: str | None) -> R
             "hint": node.hint,
             "processes": node.processes,
         }
-        for name, node in sorted(context.engine.nodes().items())
+        for name, node in sorted(context.engine.health.nodes().items())
     ]
     return Result(result={"nodes": found})
 
@@ -118,10 +118,10 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Resu
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
     check_within(process, cursor)
-    chunks = await context.engine.read(process, cursor, params.limit, raw=params.raw)
+    chunks = await context.engine.queries.read(process, cursor, params.limit, raw=params.raw)
     if params.raw:
-        await context.engine.read_raw(
-            context.owner(), process.process_id, cursor, OutputChunk.after(cursor, chunks)
+        await context.engine.as_(context.owner()).read_raw(
+            process.process_id, cursor, OutputChunk.after(cursor, chunks)
         )
     end = Cursor(process.stdout_bytes, process.stderr_bytes)
     is_last = process.is_closed and OutputChunk.after(cursor, chunks) == end
@@ -158,7 +158,7 @@ async def wait(context: Context, params: WaitParams, _label: str | None) -> Resu
     timed_out = False
     try:
         async with asyncio.timeout(params.wait_s):
-            await context.engine.wait(process, until=params.until)
+            await context.engine.queries.wait(process, until=params.until)
     except TimeoutError:
         timed_out = True
     return Result(result={**process_view(process.record), "timed_out": timed_out})
@@ -176,7 +176,7 @@ async def events(context: Context, params: EventsParams, _label: str | None) -> 
         tags=params.tags,
         states=None if params.states is None else frozenset(params.states),
     )
-    await context.engine.known()  # who is paused
+    await context.engine.queries.known()  # who is paused
     return Result(result={"status": "following"}, then=lambda: context.events.begin(wanted))
 
 
@@ -189,16 +189,16 @@ async def approvals(context: Context, params: ApprovalsParams, _label: str | Non
 async def approve(context: Context, params: ApproveParams, _label: str | None) -> Result:
     """Let a process start that waits for an approval, if it is what the caller has looked at."""
     by = approver_of(context.access)
-    process = await context.engine.find(params.process_id)
-    await context.engine.approve(process, digest=params.digest, by=by)
+    process = await context.engine.queries.find(params.process_id)
+    await context.engine.approvals.approve(process, digest=params.digest, by=by)
     return Result(result=process_view(process.record))
 
 
 async def deny(context: Context, params: DenyParams, _label: str | None) -> Result:
     """End a process that waits for an approval; it never runs."""
     by = approver_of(context.access)
-    process = await context.engine.find(params.process_id)
-    await context.engine.deny(process, by=by, reason=params.reason)
+    process = await context.engine.queries.find(params.process_id)
+    await context.engine.approvals.deny(process, by=by, reason=params.reason)
     return Result(result=process_view(process.record))
 
 

@@ -56,7 +56,7 @@ class _Job(msgspec.Struct, frozen=True):
                 if isinstance(error, AccessDenied):
                     path = {"path": f"/ws/mcp {self.call.method}"}
                     by = context.owner(self.label)
-                    context.engine.announce(
+                    context.engine.events.publish(
                         AuditEvent(what="access", by=by, decision="denied", reason=error.code, details=path)
                     )
             except Exception:

@@ -55,7 +55,7 @@ class Session:
 
     def running(self) -> list[Process]:
         """Return the processes of this connection that are not complete, oldest first."""
-        return self._engine.running_of_connection(self.connection_id)
+        return self._engine.connections.running_of(self.connection_id)
 
     def starting(self, *, is_concurrent: bool) -> "_Starting":
         """Return what keeps the connection's one place inside `with`, while a process starts.

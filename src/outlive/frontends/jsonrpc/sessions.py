@@ -67,9 +67,9 @@ class Sessions:
         return self
 
     async def _expect_returns(self) -> None:
-        await self._engine.finding.over()
-        for connection_id in self._engine.connections_waiting():
-            processes = self._engine.of_connection(connection_id)
+        await self._engine.reconciliation.over()
+        for connection_id in self._engine.connections.waiting():
+            processes = self._engine.connections.live_of(connection_id)
             if processes and connection_id not in self._places:
                 self._wait_for_return(self._place(connection_id, processes[0].record.owner.principal))
 
@@ -145,7 +145,7 @@ class Sessions:
 
     async def _restore(self, connection_id: str, principal: str) -> Session | None:
         """Return the place of a client of an earlier server, known by the processes it started."""
-        known = await self._engine.list(
+        known = await self._engine.queries.list(
             ProcessFilter(connection_id=connection_id, principal=principal), limit=1
         )
         if connection_id in self._places:  # somebody else came back with it meanwhile
@@ -176,7 +176,7 @@ class Sessions:
         )
         while not process.is_ended:
             try:
-                await self._engine.cancel(process, note=note)
+                await self._engine.controls.cancel(process, note=note)
             except BackendUnavailable:
                 await asyncio.sleep(_RETRY_S)  # nobody else will end it
             except InvalidState:

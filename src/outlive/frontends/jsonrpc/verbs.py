@@ -56,10 +56,10 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     wanted = None if params.process_id is None else ProcessId(params.process_id)
     if params.raw:
         wanted = wanted or new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
-        await context.engine.read_raw(context.owner(), wanted, BEGINNING)
+        await context.engine.as_(context.owner()).read_raw(wanted, BEGINNING)
     if process is None:
         with connection.starting(is_concurrent=params.concurrent):
-            process = await context.engine.start(command, owner=owner, process_id=wanted)
+            process = await context.engine.starts.start(command, owner=owner, process_id=wanted)
     is_queued = process.state is State.QUEUED
     record = process.record if is_queued else process.identity_record
     return Result(
@@ -89,7 +89,7 @@ async def _started_before(context: Context, process_id: str) -> Process | None:
         StartFailed: That start has failed.
     """
     try:
-        process = await context.engine.find(process_id)
+        process = await context.engine.queries.find(process_id)
     except ProcessNotFound:
         return None
     if not context.connection.may_see(process):

@@ -49,13 +49,13 @@ class ApprovalRoutes:
     async def approve(self, process_id: ProcessIdPath, body: Approving) -> Response:
         """Let a process start that waits for an approval, if it is what was looked at."""
         by = approver_of(self._context.access)
-        process = await self._context.engine.find(process_id)
-        await self._context.engine.approve(process, digest=body.digest, by=by)
+        process = await self._context.engine.queries.find(process_id)
+        await self._context.engine.approvals.approve(process, digest=body.digest, by=by)
         return json_answer(process_view(process.record))
 
     async def deny(self, process_id: ProcessIdPath, body: Denial) -> Response:
         """End a process that waits for an approval; it never runs."""
         by = approver_of(self._context.access)
-        process = await self._context.engine.find(process_id)
-        await self._context.engine.deny(process, by=by, reason=body.reason)
+        process = await self._context.engine.queries.find(process_id)
+        await self._context.engine.approvals.deny(process, by=by, reason=body.reason)
         return json_answer(process_view(process.record))

@@ -86,7 +86,7 @@ class IdempotentStarts:
         """
         engine = self._context.engine
         if key is None:
-            return await engine.start(command, owner=self._context.owner()), True
+            return await engine.starts.start(command, owner=self._context.owner()), True
         mark = _MARK + hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
         fingerprint = hashlib.sha256(body).hexdigest()
         lock = self._locks.setdefault(mark, asyncio.Lock())
@@ -94,12 +94,12 @@ class IdempotentStarts:
             known = await self._find(self._context.owner(connection_id=mark))
             if known is None:
                 owner = self._context.owner(connection_id=mark, request_id=fingerprint)
-                return await engine.start(command, owner=owner), True
+                return await engine.starts.start(command, owner=owner), True
             if known.record.owner.request_id != fingerprint:
                 raise HttpRefusal("key_reused", "This Idempotency-Key was used with another body.")
             return known, False
 
     async def _find(self, owner: Owner) -> Process | None:
         wanted = ProcessFilter(principal=owner.principal, connection_id=owner.connection_id)
-        records = await self._context.engine.list(wanted, limit=1)
-        return await self._context.engine.find(records[0].process_id) if records else None
+        records = await self._context.engine.queries.list(wanted, limit=1)
+        return await self._context.engine.queries.find(records[0].process_id) if records else None

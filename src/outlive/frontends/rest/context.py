@@ -88,7 +88,7 @@ class RestContext:
             ProcessNotFound: There is none.
         """
         try:
-            process = await self.engine.find(process_id)
+            process = await self.engine.queries.find(process_id)
         except ProcessNotFound as error:
             raise _unknown(process_id) from error
         if not process.is_detached or process.record.owner.principal != self.access.principal:
@@ -103,7 +103,7 @@ class RestContext:
             BackendUnavailable: That it was shown raw cannot be recorded.
         """
         if raw:
-            await self.engine.read_raw(self.owner(), process.process_id, begin)
+            await self.engine.as_(self.owner()).read_raw(process.process_id, begin)
         return process.raw_log if raw else process.log
 
     def owner(self, *, connection_id: str | None = None, request_id: str | None = None) -> Owner:
@@ -122,14 +122,14 @@ class RestContext:
     def tell_denied(self, path: str, error: AccessDenied) -> None:
         """Tell that the caller may not do what it asked for."""
         details = {"path": path[:200]}
-        self.engine.announce(
+        self.engine.events.publish(
             AuditEvent(what="access", by=self.owner(), decision="denied", reason=error.code, details=details)
         )
 
     @property
     def acting(self) -> AuditedControls:
         """The verbs that change something, on the caller's behalf."""
-        return self.engine.on_behalf(self.owner())
+        return self.engine.as_(self.owner())
 
     async def first_of(self, happening: Awaitable[object], *, within_s: float | None = None) -> bool:
         """Wait for something, until the server stops or time is up; tell whether it happened."""

@@ -94,7 +94,7 @@ class DocumentRoutes:
     async def execute(self, body: SyncRequest) -> Response:
         """Run a command and answer when it has ended. It goes on when the caller leaves before."""
         process = await self._start(body)
-        await self._context.first_of(self._context.engine.wait(process))
+        await self._context.first_of(self._context.engine.queries.wait(process))
         return json_answer(await self._finished(process))
 
     async def _start(self, asked: SyncRequest) -> Process:
@@ -104,14 +104,14 @@ class DocumentRoutes:
             grace_s=self._context.settings.termination_timeout_s,
             detached=True,
         )
-        return await self._context.engine.start(command, owner=self._context.owner())
+        return await self._context.engine.starts.start(command, owner=self._context.owner())
 
     async def _find(self, name: str) -> Process:
         info = await self._context.registry.get_by_request_id(name)
         if info is None:
             hint = "GET /api/async/processes/list/ lists what there is."
             raise ProcessNotFound("process_not_found", f"There is no process {name[:40]!r}.", hint=hint)
-        return await self._context.engine.find(info.process_id)
+        return await self._context.engine.queries.find(info.process_id)
 
     async def _tracked(self, process: Process) -> dict[str, object]:
         info = await self._context.registry.get_by_request_id(process.process_id)

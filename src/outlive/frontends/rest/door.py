@@ -41,7 +41,7 @@ def dialect() -> dict[str, SendError]:
 
 def found_so_far(engine: Engine) -> dict[str, object]:
     """Return what `/readyz` tells of an engine that still finds again what lived before the server was started."""
-    progress = engine.finding.progress
+    progress = engine.reconciliation.progress
     return {} if progress is None else {"finding": progress.view()}
 
 

@@ -175,7 +175,7 @@ class OutputRoutes:
         return json_answer(page)
 
     async def _tell_raw(self, process_id: str, begin: Cursor, end: Cursor) -> None:
-        await self._context.engine.read_raw(self._context.owner(), process_id, begin, end)
+        await self._context.engine.as_(self._context.owner()).read_raw(process_id, begin, end)
 
 
 def _matched(process: Process, found: Matches) -> dict[str, object]:

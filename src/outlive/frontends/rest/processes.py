@@ -137,7 +137,7 @@ class ProcessRoutes:
             text=q,
             before=cursor,
         )
-        records = await self._context.engine.list(wanted, limit=limit + 1)
+        records = await self._context.engine.queries.list(wanted, limit=limit + 1)
         page = records[:limit]
         following = page[-1].process_id if len(records) > limit else None
         shown = {"processes": [process_view(record) for record in page], "next": following}

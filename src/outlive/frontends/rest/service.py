@@ -124,7 +124,7 @@ class RestService:
 
     async def _readyz(self) -> Response:
         """Tell whether the keeper answers and the registry can be written."""
-        await self._context.engine.check()
+        await self._context.engine.health.check()
         return json_answer({**READY, **found_so_far(self._context.engine)})
 
     async def _openapi(self) -> Response:

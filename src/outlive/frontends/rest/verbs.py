@@ -109,7 +109,7 @@ class VerbRoutes:
     ) -> Response:
         """Answer when the process has ended, or as it is after `timeout`: still running is no error."""
         process = await self._context.find(process_id)
-        over = self._context.engine.wait(process, until=until)
+        over = self._context.engine.queries.wait(process, until=until)
         is_over = await self._context.first_of(over, within_s=timeout)
         return json_answer({**process_view(process.record), "timed_out": not is_over})
 

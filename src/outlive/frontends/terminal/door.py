@@ -81,9 +81,9 @@ class TerminalFrontend:
         if opening.cursor is not None:
             check_within(process, opening.cursor)
         cursor = newest_history(log) if opening.cursor is None else opening.cursor
-        acting = self._engine.on_behalf(owner)
+        acting = self._engine.as_(owner)
         if opening.raw:
-            await self._engine.read_raw(owner, process.process_id, cursor)
+            await self._engine.as_(owner).read_raw(process.process_id, cursor)
         return View(
             process=process,
             log=log,
@@ -103,13 +103,13 @@ class TerminalFrontend:
         """
         try:
             if is_process_id(name):
-                process = await self._engine.find(name)
+                process = await self._engine.queries.find(name)
             elif name.isascii() and name.isdigit() and len(name) <= _MOST_DIGITS:
                 own = ProcessFilter(principal=principal, pid=int(name), active=True, detached=True)
-                process = await self._engine.find_by(own)
+                process = await self._engine.queries.find_by(own)
             else:
                 own = ProcessFilter(principal=principal, command_id=name, detached=True)
-                process = await self._engine.find_by(own)
+                process = await self._engine.queries.find_by(own)
         except ProcessNotFound as error:
             raise _unknown(name) from error
         if not process.is_detached or process.principal != principal:
@@ -120,7 +120,7 @@ class TerminalFrontend:
         """Answer before the upgrade."""
         if error.code == "scope_missing":
             details = {"path": websocket.url.path[:200]}
-            self._engine.announce(
+            self._engine.events.publish(
                 AuditEvent(what="access", by=owner, decision="denied", reason=error.code, details=details)
             )
         await send_refusal(

@@ -109,7 +109,7 @@ class Viewer:
             await self._resize(*view.size)
         if not view.is_controlled:
             return
-        size = await self._engine.window_size(process)
+        size = await self._engine.queries.window_size(process)
         hello = HelloMessage(
             cursor=str(view.cursor),
             end=str(_end_of(view)),

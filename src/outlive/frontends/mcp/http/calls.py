@@ -161,7 +161,7 @@ class Calls:
         if what is None:
             return None
         try:
-            await self._engine.on_behalf(caller.owner).check(what)
+            await self._engine.as_(caller.owner).check(what)
         except CommandRefused as error:
             process_id = None if process is None else process.process_id
             denied = AuditEvent(
@@ -171,14 +171,14 @@ class Calls:
                 reason=error.code,
                 process_id=process_id,
             )
-            self._engine.announce(denied)
+            self._engine.events.publish(denied)
             raise
         return process
 
     async def end(self, process: Process, caller: Caller, *, note: str) -> None:
         """Ask for the end of a process as a cancel does; one that has ended is a success."""
         with contextlib.suppress(InvalidState):  # it ended at this moment
-            await self._engine.on_behalf(caller.owner).cancel(
+            await self._engine.as_(caller.owner).cancel(
                 process, grace_s=self._termination_timeout_s, note=note
             )
 
@@ -187,7 +187,7 @@ class Calls:
             principal=caller.principal, connection_id=caller.connection_id, request_id=caller.request_id
         )
         try:
-            process = await self._engine.find_by(wanted)
+            process = await self._engine.queries.find_by(wanted)
         except ProcessNotFound:
             return None
         return None if process.is_ended else process

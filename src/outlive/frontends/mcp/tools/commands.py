@@ -97,8 +97,8 @@ class CommandTools:
         except InvalidRequest as error:
             return _refused(error, None)
         wanted = ProcessFilter(principal=caller.principal, detached=True)
-        records = await self._runner.engine.list(wanted, limit=limit)
-        default = self._runner.engine.default_cwd
+        records = await self._runner.engine.queries.list(wanted, limit=limit)
+        default = self._runner.engine.settings.cwd
         history = [
             history_entry(
                 record,
@@ -190,7 +190,7 @@ class CommandTools:
 
     def _shown_cwd(self, process: Process) -> str | None:
         cwd = process.record.cwd
-        return None if cwd == self._runner.engine.default_cwd else cwd
+        return None if cwd == self._runner.engine.settings.cwd else cwd
 
 
 def _words(command: str) -> tuple[str, ...]:

@@ -123,7 +123,7 @@ class Toolbox:
         try:
             caller.access.require(tool.scope)
         except AccessDenied as error:
-            self._runner.engine.announce(
+            self._runner.engine.events.publish(
                 AuditEvent(
                     what="access",
                     by=caller.owner,

@@ -135,7 +135,7 @@ class LeanTools:
         try:
             asked = read_arguments(arguments, SendArguments)
             process = await self._find(asked.id, caller)
-            acting = self._engine.on_behalf(caller.owner)
+            acting = self._engine.as_(caller.owner)
             before = Cursor(process.log.size(0), process.log.size(1))
             start = before if asked.cursor is None else Cursor.parse(asked.cursor)
             if typed := typed_keys(asked.text, asked.keys):
@@ -153,7 +153,7 @@ class LeanTools:
         try:
             asked = read_arguments(arguments, ControlArguments)
             process = await self._find(asked.id, caller)
-            acting = self._engine.on_behalf(caller.owner)
+            acting = self._engine.as_(caller.owner)
             match asked.action:
                 case "pause":
                     await acting.pause(process)
@@ -176,7 +176,7 @@ class LeanTools:
             )
         except OutliveError as error:
             return _failed(error)
-        records = await self._engine.list(wanted, limit=asked.limit)
+        records = await self._engine.queries.list(wanted, limit=asked.limit)
         notice = [f"[{told}]"] if (told := self._engine.disk.sentence()) else []
         rows = [
             f"{header(one, told).splitlines()[0]} {one.command[:120]!r}"
@@ -196,9 +196,9 @@ class LeanTools:
             return await self._runner.start(command, caller, in_background=in_background), True
         async with self._keys:  # two calls with one key at once must not both start
             wanted = ProcessFilter(principal=caller.principal, tags={_KEY_TAG: asked.key})
-            records = await self._engine.list(wanted, limit=1)
+            records = await self._engine.queries.list(wanted, limit=1)
             if records:
-                return await self._engine.find(records[0].process_id), False
+                return await self._engine.queries.find(records[0].process_id), False
             return await self._runner.start(command, caller, in_background=in_background), True
 
     def _command(self, asked: RunArguments) -> Command:
@@ -228,7 +228,7 @@ class LeanTools:
     async def _find(self, name: str, caller: Caller) -> Process:
         """Return a caller's process by its process id or its command id."""
         if is_process_id(name):
-            process = await self._engine.find(name)
+            process = await self._engine.queries.find(name)
             if is_visible(process, caller):
                 return process
         hint = "Use list to see your processes."
@@ -281,7 +281,7 @@ class LeanTools:
         workspace: str | None = None,
         redacted: int = 0,
     ) -> str:
-        seen = await self._engine.observe(process)
+        seen = await self._engine.queries.observe(process)
         record = process.record
         now = Circumstances(
             duration_s=duration_s(record),

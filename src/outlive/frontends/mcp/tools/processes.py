@@ -144,8 +144,12 @@ class ProcessTools:
 
     async def _by_pid(self, pid: int, caller: Caller) -> Process | None:
         """Return the caller's process of that pid: the one that runs, else one whose descendants still do."""
-        await self._runner.engine.known()
-        found = [one for one in self._runner.engine.live(principal=caller.principal) if one.record.pid == pid]
+        await self._runner.engine.queries.known()
+        found = [
+            one
+            for one in self._runner.engine.queries.live(principal=caller.principal)
+            if one.record.pid == pid
+        ]
         found = [one for one in found if is_visible(one, caller) and not one.is_finished]
         return min(found, key=lambda one: one.is_ended, default=None)
 

@@ -62,7 +62,7 @@ class Runner:
         """
         process_id = new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
         try:
-            return await self.engine.start(command, owner=caller.owner, process_id=process_id)
+            return await self.engine.starts.start(command, owner=caller.owner, process_id=process_id)
         except asyncio.CancelledError:
             if not in_background:
                 await self.abandon(process_id)
@@ -134,7 +134,7 @@ class Runner:
         Cancellation: the end goes on.
         """
         grace_s = self.settings.termination_timeout_s if grace_s is None else grace_s
-        return await self.engine.on_behalf(caller.owner).end(process, grace_s=grace_s, note=note)
+        return await self.engine.as_(caller.owner).end(process, grace_s=grace_s, note=note)
 
     async def find(self, wanted: ProcessFilter, caller: Caller) -> Process:
         """Return the newest of a caller's processes that matches.
@@ -142,25 +142,25 @@ class Runner:
         Raises:
             ProcessNotFound: There is none, or it is private to another connection.
         """
-        for record in await self.engine.list(wanted, limit=10):
-            process = await self.engine.find(record.process_id)
+        for record in await self.engine.queries.list(wanted, limit=10):
+            process = await self.engine.queries.find(record.process_id)
             if is_visible(process, caller):
                 return process
         raise ProcessNotFound("process_not_found", "No such process is known.")
 
     async def active(self, caller: Caller) -> list[Process]:
         """Return a caller's processes of which something runs, oldest first: the main process, or what it has left behind."""
-        await self.engine.known()
+        await self.engine.queries.known()
         found = [
             one
-            for one in self.engine.live(principal=caller.principal)
+            for one in self.engine.queries.live(principal=caller.principal)
             if (not one.is_ended or one.record.descendants) and is_visible(one, caller)
         ]
         return sorted(found, key=lambda process: process.process_id)
 
     async def abandon(self, process_id: ProcessId) -> None:
         """End what a cancelled call has started, to the acknowledgement, however often it is cancelled again."""
-        process = next((one for one in self.engine.live() if one.process_id == process_id), None)
+        process = next((one for one in self.engine.queries.live() if one.process_id == process_id), None)
         if process is None or process.is_complete or self._is_let_go:
             return
         # A task of its own: the caller's may be cancelled at each await (anyio). The backend's deadline ends it.
@@ -171,7 +171,7 @@ class Runner:
 
     async def _cancel(self, process: Process) -> None:
         try:
-            await self.engine.cancel(
+            await self.engine.controls.cancel(
                 process, grace_s=self.settings.termination_timeout_s, note="Cancelled by the client."
             )
         except OutliveError as error:

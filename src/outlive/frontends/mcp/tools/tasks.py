@@ -120,12 +120,12 @@ class ProcessTasks:
         if process.is_ended:
             return
         with contextlib.suppress(InvalidState):  # it ended at this moment
-            await self._runner.engine.on_behalf(caller.owner).cancel(
+            await self._runner.engine.as_(caller.owner).cancel(
                 process, grace_s=self._settings.termination_timeout_s, note="Cancelled by the client."
             )
 
     async def _find(self, task_id: str, caller: Caller) -> tuple[Process, TaskCall]:
-        process = await self._runner.engine.find(task_id)
+        process = await self._runner.engine.queries.find(task_id)
         if is_visible(process, caller):
             call = await asyncio.to_thread(_read, _path(process))
             if call is not None:

@@ -54,8 +54,8 @@ class Workspaces:
             env = state.environment(base)
             cwd = os.path.join(state.cwd, cwd or "") if cwd else state.cwd
         env |= command.env
-        if command.line is not None and os.path.basename(self._engine.shell) != "bash":
-            text = f"A workspace needs bash; the shell here is {self._engine.shell}."
+        if command.line is not None and os.path.basename(self._engine.starts.shell) != "bash":
+            text = f"A workspace needs bash; the shell here is {self._engine.starts.shell}."
             raise InvalidRequest("invalid_params", text, hint="Install bash, or leave out workspace.")
         prelude = None if command.line is None else _PRELUDE
         return replace(command, cwd=cwd, env=env, prelude=prelude, tags={**command.tags, _TAG: name})
@@ -76,11 +76,11 @@ class Workspaces:
             wanted = ProcessFilter(
                 principal=caller.principal, tags={_TAG: name}, active=False, detached=True, before=before
             )
-            page = await self._engine.list(wanted, limit=_PAGE)
+            page = await self._engine.queries.list(wanted, limit=_PAGE)
             by_end = sorted(filter(_counts, page), key=lambda record: record.ended_at or record.created_at)
             for record in reversed(by_end):
                 with contextlib.suppress(ProcessNotFound):  # retention was faster
-                    state = await _state_of(await self._engine.find(record.process_id))
+                    state = await _state_of(await self._engine.queries.find(record.process_id))
                     if state is not None:
                         return state
             if len(page) < _PAGE:

@@ -1,0 +1,85 @@
+"""`TypedLines`: lines that are typed into a shell which runs already, judged by the lists that judge every start."""
+
+import os
+import re
+
+from outlive.core.command import Command
+from outlive.core.errors import CommandRefused, InvalidRequest, OutliveError
+from outlive.core.process import Owner
+from outlive.engine.event_publisher import EventPublisher
+from outlive.engine.output_redaction import TextMask, hide_error
+from outlive.engine.policy_check import Policing
+from outlive.engine.preparation import Preparation
+from outlive.engine.settings import EngineSettings
+from outlive.policy.judgement import Verdict, refusal
+
+# What readline and an interactive bash take for something else than text: keys, and history expansion (bash(1)).
+_NOT_TYPED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f!]")
+
+
+class TypedLines:
+    """Lets lines pass that a caller wants typed. On the engine's loop only."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        policing: Policing,
+        *,
+        preparation: Preparation,
+        events: EventPublisher,
+    ) -> None:
+        """Take the lists, and what knows the bounds of callers."""
+        self._settings = settings
+        self._redactor = settings.redactor
+        self._policing = policing
+        self._preparation = preparation
+        self._events = events
+
+    async def check(self, line: str, *, cwd: str) -> None:
+        """Have the lists judge a line that is typed into a shell which runs already, in `cwd`.
+
+        What the shell makes of a name (an alias, a function, another PATH) they do not know.
+
+        Raises:
+            CommandRefused: They do not allow it; also where a person would have to be asked, because a shell cannot wait.
+        """
+        command = Command(line=line)
+        try:
+            self._settings.allowed_commands.check(command, self._policing.environment)
+            if not self._policing.is_active:
+                return
+            path = self._policing.environment.get("PATH", os.defpath)
+            decision = await self._policing.decide(command, cwd=cwd, path=path)
+            if decision.verdict is Verdict.DENY:
+                raise refusal(decision)
+            if decision.verdict is Verdict.ASK:
+                hint = "Run it as a command of its own: then it waits until a person approves it."
+                raise CommandRefused(
+                    "command_denied", f"{decision.reason} A terminal cannot wait for that.", hint=hint
+                )
+        except OutliveError as error:
+            hide_error(error, TextMask(self._redactor))
+            raise
+
+    async def check_elsewhere(self, line: str | None, by: Owner) -> None:
+        """Let a line pass that will be typed into a shell which is no process of ours; a refusal is announced.
+
+        Nothing bounds such a shell, so who may start only what is bounded is refused. A `line` of None asks whether the
+        caller may have such a shell at all.
+
+        Raises:
+            CommandRefused: As `check`, or `profile_too_weak`.
+            InvalidRequest: It is empty, or no text.
+        """
+        try:
+            if line is not None and (not line.strip() or "\0" in line):
+                raise InvalidRequest("invalid_params", "The command is empty, or has a NUL inside.")
+            await self._preparation.check_unbounded(by)
+            if line is not None:
+                if self._settings.is_strict and _NOT_TYPED.search(line):
+                    text = "It is not certain what a shell makes of it when it is typed: a control character or '!'."
+                    raise CommandRefused("command_opaque", text)
+                await self.check(line, cwd=self._settings.cwd)
+        except OutliveError as error:
+            self._events.publish_refusal(by, error.code, command=line or "")
+            raise
