@@ -13,6 +13,7 @@ from outlive.core.errors import SLUGS, error_from_slug
 from outlive.core.hints import MEANINGS
 from outlive.frontends.jsonrpc.methods import METHODS
 from outlive.frontends.rest.slugs import HTTP_SLUGS
+from outlive.operations.schemas import member_names
 from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS, OPTIONAL_MEMBERS
 from outlive.protocols.jsonrpc.numbers import ERROR_NUMBERS
 from outlive.protocols.jsonrpc.results import OPTIONAL_OF_A_PROCESS, OPTIONAL_RESULTS, PROCESS, RESULTS
@@ -148,8 +149,16 @@ def _parameters(shape: type[msgspec.Struct]) -> str:
     schema = msgspec.json.schema(shape)
     definitions = schema["$defs"]
     properties = definitions[shape.__name__]["properties"]
-    rows = [[f"`{name}`", _kind(told, definitions), _default(told)] for name, told in properties.items()]
-    return table(["parameter", "type", "default"], rows)
+    rows = [
+        [
+            f"`{name}`",
+            _kind(told := properties[name], definitions),
+            _default(told),
+            told.get("description", ""),
+        ]
+        for name in member_names(shape)
+    ]
+    return table(["parameter", "type", "default", "meaning"], rows)
 
 
 def _default(told: Mapping[str, Any]) -> str:

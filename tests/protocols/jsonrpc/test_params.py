@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from outlive.core.errors import InvalidRequest
+from outlive.operations.requests import decode_request
 from outlive.protocols.jsonrpc.params import (
     AttachParams,
     ControlParams,
@@ -17,12 +18,11 @@ from outlive.protocols.jsonrpc.params import (
     SignalParams,
     WaitParams,
     WriteParams,
-    decode_params,
 )
 
 
 def _execute(**members: object) -> ExecuteParams:
-    return decode_params(json.dumps(members).encode(), ExecuteParams)
+    return decode_request(json.dumps(members).encode(), ExecuteParams)
 
 
 def test_execute_becomes_a_command() -> None:
@@ -59,7 +59,7 @@ def test_execute_becomes_a_command() -> None:
         "guarded",
     )
     assert (command.output_limit, command.on_limit, command.after_exit) == (10, "kill", "wait")
-    assert _execute(argv=["a", "b"], pty=True, merge=True, rows=9, cols=8).to_command().stdio == "pty"
+    assert _execute(argv=["a", "b"], pty=True, rows=9, cols=8).to_command().stdio == "pty"
     assert _execute(argv=["a", "b"]).to_command().argv == ("a", "b")
 
 
@@ -88,6 +88,14 @@ def test_execute_becomes_a_command() -> None:
         ({"command": "x", "on_limit": "wait"}, "on_limit"),
         ({"command": "x", "stdin": "mine"}, "stdin"),
         ({"command": "x", "words": "hex"}, "words"),
+        ({"command": "x", "pty": True, "merge": True}, "not both"),
+        ({"command": "eA==", "words": "base64", "pty": True, "merge": True}, "not both"),
+        ({"argv": ["x"], "script": "\0"}, "NUL"),
+        ({"command": "x", "group": ""}, "group"),
+        ({"command": "x", "image": ""}, "image"),
+        ({"command": "x", "backend": "x" * 64}, "backend"),
+        ({"command": "x", "profile": "weak"}, "profile"),
+        ({"command": "x", "tags": {str(one): "" for one in range(65)}}, "tags"),
     ],
 )
 def test_impossible_execute_parameters_name_their_member(members: dict[str, object], word: str) -> None:
@@ -116,8 +124,8 @@ def test_words_in_base64_become_bytes() -> None:
 @pytest.mark.parametrize(("member", "verb"), [("type", "PAUSE"), ("action", "RESUME"), ("type", "CANCEL")])
 def test_control_takes_either_name(member: str, verb: str) -> None:
     """S0.10: type|action."""
-    assert decode_params(json.dumps({member: verb}).encode(), ControlParams).verb == verb
-    both = decode_params(json.dumps({"type": verb, "action": verb}).encode(), ControlParams)
+    assert decode_request(json.dumps({member: verb}).encode(), ControlParams).verb == verb
+    both = decode_request(json.dumps({"type": verb, "action": verb}).encode(), ControlParams)
     assert both.verb == verb
 
 
@@ -144,13 +152,13 @@ def test_control_takes_either_name(member: str, verb: str) -> None:
 def test_impossible_parameters_are_refused(shape: type[msgspec.Struct], raw: object) -> None:
     """S0.11: for every method."""
     with pytest.raises(InvalidRequest) as refused:
-        decode_params(json.dumps(raw).encode(), shape)
+        decode_request(json.dumps(raw).encode(), shape)
     assert refused.value.code == "invalid_params"
     assert refused.value.message.endswith(".")
 
 
 def test_a_signal_has_one_addressee() -> None:
     """S0.19 signal: the group or the tree."""
-    assert decode_params(b'{"signal": 2, "whole_group": true}', SignalParams).whole_group
+    assert decode_request(b'{"signal": 2, "whole_group": true}', SignalParams).whole_group
     with pytest.raises(InvalidRequest, match="not both"):
-        decode_params(b'{"signal": 2, "whole_group": true, "whole_tree": true}', SignalParams)
+        decode_request(b'{"signal": 2, "whole_group": true, "whole_tree": true}', SignalParams)

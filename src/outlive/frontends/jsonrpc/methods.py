@@ -14,6 +14,7 @@ from outlive.frontends.jsonrpc import questions, verbs
 from outlive.frontends.jsonrpc import questions as approvals
 from outlive.frontends.jsonrpc.context import Context, Result
 from outlive.frontends.jsonrpc.questions import terminal_method
+from outlive.operations.requests import decode_request
 from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.params import (
     ApprovalsParams,
@@ -36,7 +37,6 @@ from outlive.protocols.jsonrpc.params import (
     SignalParams,
     WaitParams,
     WriteParams,
-    decode_params,
 )
 from outlive.protocols.terminal import requests
 from outlive.server.terminal_calls import TerminalCalls
@@ -75,7 +75,7 @@ def _method(
     lane: Callable[[_Params], Concurrency] = lambda _: Concurrency.IN_ORDER,
 ) -> _Method:
     def bind(method: str, raw: bytes) -> BoundCall:
-        params = decode_params(raw, shape)
+        params = decode_request(raw, shape)
         return BoundCall(method, lambda context, label: handler(context, params, label), lane(params), scope)
 
     return _Method(scope, shape, bind)
@@ -142,7 +142,7 @@ def prepare(method: str, params: bytes, payload: memoryview | None = None) -> Bo
         return known.bind(method, params)
     if method != "write":
         raise ProtocolViolation("binary_frame", f"{method} is asked for in a text frame.")
-    asked = decode_params(params, ProcessParams)
+    asked = decode_request(params, ProcessParams)
     return BoundCall(
         method,
         lambda context, _label: verbs.write_bytes(context, asked, payload),

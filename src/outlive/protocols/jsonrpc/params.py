@@ -1,35 +1,30 @@
-"""Parameters of every method as msgspec structs: unknown members are ignored, the rest is checked here, once.
+"""Parameters of every method as msgspec structs: unknown members are ignored.
 
-Member names are the wire's (promises S0.3, S0.10, S0.19); `timeout`, `grace` and `wait_s` are seconds.
+What other frontends take, too, is inherited from `outlive.operations`; here stands what only JSON-RPC has. Member names are
+the wire's (promises S0.3, S0.10, S0.19); `timeout`, `grace` and `wait_s` are seconds.
 """
 
 import base64
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal, TypeVar
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from outlive.core.command import UMASK_PATTERN, Command, parse_umask
+from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
-from outlive.core.location import Isolation
+from outlive.operations.start import StartOptions, check_streams, check_words
+from outlive.operations.values import Cells, Group, Niceness, Seconds
 from outlive.protocols.jsonrpc.happenings import EventName
 from outlive.protocols.jsonrpc.views import Encoding
-from outlive.protocols.limits import LimitParams, to_limits
 
 OutputMode = Literal["lines", "chunk", "binary", "none"]
 MAX_LINE_BYTES = 16 * 1024 * 1024  # one line is one message in memory; longer ones are read back from the log
 _MAX_PAGE_BYTES = 256 * 1024  # what the event loop may read from a log in one turn
 
-_Seconds = Annotated[float, Meta(ge=0, le=10 * 365 * 86400)]
-_Timeout = Annotated[float, Meta(gt=0, le=10 * 365 * 86400)]
-_Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
 _LineBytes = Annotated[int, Meta(ge=1, le=MAX_LINE_BYTES)]
-_Bytes = Annotated[int, Meta(ge=1, le=2**62)]
-_Umask = Annotated[str, Meta(pattern=UMASK_PATTERN)]
-_Nice = Annotated[int, Meta(ge=-20, le=19)]  # setpriority(2)
-_Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class ProcessParams(msgspec.Struct, kw_only=True, frozen=True):
@@ -44,60 +39,40 @@ class GetParams(ProcessParams, kw_only=True, frozen=True):
     stats: bool = False
 
 
-class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
+class ExecuteParams(StartOptions, kw_only=True, frozen=True):
     """`execute`: a shell line or an argument vector, and how to run it; repeated with one `process_id` it runs once."""
 
-    process_id: str | None = None
-    command: str | None = None
-    argv: tuple[str, ...] | None = None
-    script: str | None = None
-    cwd: str | None = None
-    env: dict[str, str | None] = {}
-    env_secrets: dict[str, str] = {}
-    inherit_env: bool = True
-    words: Encoding = "utf-8"
-    title: str | None = None
-    timeout: _Timeout | None = None
-    grace: _Seconds | None = None
-    pty: bool = False
-    rows: _Cells = 24
-    cols: _Cells = 80
-    merge: bool = False
-    stdin: Literal["none", "pipe", "lent"] = "none"
-    detach: bool = False
-    concurrent: bool = False
-    output: OutputMode = "lines"
-    raw: bool = False
-    max_line_bytes: _LineBytes | None = None
-    output_limit: _Bytes | None = None
-    on_limit: Literal["truncate", "block", "kill"] = "truncate"
-    after_exit: Literal["keep", "kill", "wait"] = "keep"
-    tags: dict[str, str] = {}
-    group: str | None = None
-    group_limit: _Count | None = None
-    profile: str | None = None
-    limits: LimitParams | None = None
-    backend: str | None = None
-    image: str | None = None
-    isolation: Isolation | None = None
-    umask: _Umask | None = None
-    nice: _Nice | None = None
-    grant: str | None = None
+    process_id: Annotated[str | None, Meta(description="Its name, a ULID in lower case.")] = None
+    command: Annotated[str | None, Meta(description="A shell line, of any length.")] = None
+    argv: Annotated[
+        tuple[str, ...] | None, Meta(description="A program and its words; no shell is between.")
+    ] = None
+    script: Annotated[
+        str | None, Meta(description="The content of a file whose path becomes the last word of argv.")
+    ] = None
+    inherit_env: Annotated[bool, Meta(description="Whether env is added to the server's environment.")] = True
+    words: Annotated[
+        Encoding, Meta(description="base64: command, argv, script, cwd and variables are base64.")
+    ] = "utf-8"
+    title: Annotated[str | None, Meta(description="What lists show instead of the words.")] = None
+    detach: Annotated[bool, Meta(description="It belongs to the principal, not to this session.")] = False
+    concurrent: Annotated[bool, Meta(description="Another one of this session may run.")] = False
+    output: Annotated[OutputMode, Meta(description="How its output is sent.")] = "lines"
+    raw: Annotated[bool, Meta(description="Hide no secrets in it; needs the scope admin.")] = False
+    max_line_bytes: Annotated[
+        _LineBytes | None, Meta(description="Longer lines are cut when they are sent.")
+    ] = None
+    nice: Annotated[Niceness | None, Meta(description="What it begins with; the server's own else.")] = None
 
     def __post_init__(self) -> None:
         """Refuse what no shell and no kernel could run."""
         if (self.command is None) == (self.argv is None):
             raise ValueError("Pass either command (a shell line) or argv (a list of words)")
-        if self.words == "base64":
-            return  # checked when they are decoded
-        if self.command is not None and not self.command.strip():
-            raise ValueError("The command is empty")
-        if self.argv is not None and not (self.argv and self.argv[0]):
-            raise ValueError("argv needs a program as its first word")
-        if "\0" in "".join((self.command or "", self.cwd or "", *(self.argv or ()), *_texts(self.env))):
-            raise ValueError("NUL characters cannot be passed to a process")
-        if self.env and any(not name or "=" in name for name in self.env):
-            raise ValueError("A name in env is not empty and holds no =")
+        if self.words == "base64":  # the engine checks the words once they are decoded
+            check_streams(pty=self.pty, merge=self.merge)
+            return
+        super().__post_init__()
+        check_words(self.command, self.argv, self.script)
 
     def to_command(self) -> Command:
         """Return the command as the engine takes it.
@@ -105,38 +80,19 @@ class ExecuteParams(msgspec.Struct, kw_only=True, frozen=True):
         Raises:
             InvalidRequest: `words` is "base64", and one of them is not.
         """
-        read = _from_base64 if self.words == "base64" else str
-        return Command(
-            line=None if self.command is None else read(self.command),
-            argv=None if self.argv is None else tuple(map(read, self.argv)),
-            script=None if self.script is None else read(self.script),
-            cwd=None if self.cwd is None else read(self.cwd),
+        command = self.make_command(
+            line=self.command,
+            argv=self.argv,
+            script=self.script,
             title=self.title,
-            env={read(name): None if value is None else read(value) for name, value in self.env.items()},
             inherits_env=self.inherit_env,
-            stdio="pty" if self.pty else "merge" if self.merge else "pipes",
-            stdin=self.stdin,
-            rows=self.rows,
-            cols=self.cols,
-            timeout_s=self.timeout,
-            grace_s=self.grace,
-            output_limit=self.output_limit,
-            on_limit=self.on_limit,
-            after_exit=self.after_exit,
             detached=self.detach,
-            tags=self.tags,
-            group=self.group,
-            group_limit=self.group_limit,
-            profile=self.profile,
-            limits=to_limits(self.limits),
-            backend=self.backend,
-            image=self.image,
-            grant=self.grant,
-            isolation=self.isolation,
-            umask=parse_umask(self.umask),
             nice=self.nice,
-            env_secrets={read(name): read(value) for name, value in self.env_secrets.items()},
         )
+        if self.words == "base64":
+            decoded: dict[str, Any] = {name: _from_base64(getattr(command, name)) for name in _ENCODED}
+            command = replace(command, **decoded)
+        return command
 
 
 class ControlParams(ProcessParams, kw_only=True, frozen=True):
@@ -144,7 +100,7 @@ class ControlParams(ProcessParams, kw_only=True, frozen=True):
 
     type: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
     action: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
-    grace: _Seconds | None = None
+    grace: Seconds | None = None
 
     def __post_init__(self) -> None:
         """Ask for exactly one verb."""
@@ -229,8 +185,8 @@ class WriteParams(ProcessParams, kw_only=True, frozen=True):
 class ResizeParams(ProcessParams, kw_only=True, frozen=True):
     """`resize`: the terminal's window size."""
 
-    rows: _Cells
-    cols: _Cells
+    rows: Cells
+    cols: Cells
 
 
 class SignalParams(ProcessParams, kw_only=True, frozen=True):
@@ -263,7 +219,7 @@ class RelabelParams(ProcessParams, kw_only=True, frozen=True):
     """`relabel`: tags to set (null removes one), and the group (null takes it out of its group; absent leaves it)."""
 
     tags: dict[str, str | None] = {}
-    group: Annotated[str, Meta(min_length=1, max_length=128)] | UnsetType | None = UNSET
+    group: Group | UnsetType | None = UNSET
 
 
 class RemoveParams(ProcessParams, kw_only=True, frozen=True):
@@ -290,38 +246,19 @@ class WaitParams(ProcessParams, kw_only=True, frozen=True):
     wait_s: Annotated[float, Meta(ge=0, le=3600)] = 45.0
 
 
-_Params = TypeVar("_Params", bound=msgspec.Struct)
+# What `words` is about: texts that may hold bytes which are no UTF-8.
+_ENCODED = ("line", "argv", "script", "cwd", "env", "env_secrets")
 
 
-def decode_params(raw: bytes, shape: type[_Params]) -> _Params:
-    """Return checked parameters.
-
-    Raises:
-        InvalidRequest: A member is missing, has the wrong type or an impossible value; the message says which.
-    """
+def _from_base64(words: object) -> object:
+    """Return words, or variables, with the bytes of each as text; those that are no UTF-8 as PEP 383 has it."""
+    if isinstance(words, Mapping):
+        return {_from_base64(name): _from_base64(value) for name, value in words.items()}
+    if isinstance(words, tuple):
+        return tuple(map(_from_base64, words))
+    if not isinstance(words, str):
+        return words
     try:
-        return msgspec.json.decode(raw, type=shape)
-    except msgspec.DecodeError as error:  # a ValidationError is one too; syntax was checked with the frame
-        raise InvalidRequest("invalid_params", _sentence(str(error))) from None
-
-
-def _texts(env: Mapping[str, str | None]) -> Iterable[str]:
-    return (*env, *[value for value in env.values() if value is not None]) if env else ()
-
-
-def _from_base64(word: str) -> str:
-    """Return the bytes of a word as text, those that are no UTF-8 as PEP 383 has it."""
-    try:
-        return base64.b64decode(word, validate=True).decode("utf-8", "surrogateescape")
+        return base64.b64decode(words, validate=True).decode("utf-8", "surrogateescape")
     except ValueError as error:
         raise InvalidRequest("invalid_params", f"words: not base64 ({error}).") from None
-
-
-def _sentence(message: str) -> str:
-    """Turn "Expected `str`, got `int` - at `$.command`" into "command: expected str, got int."."""
-    text, _, place = message.partition(" - at ")
-    text = text.replace("`", "")
-    name = place.strip("`").removeprefix("$").removeprefix(".")
-    if name:
-        text = f"{name}: {text[:1].lower()}{text[1:]}"
-    return f"{text}."

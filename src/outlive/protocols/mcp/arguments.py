@@ -1,6 +1,7 @@
 """Arguments of the documents' tools as msgspec structs; unknown members are ignored, the rest is checked here, once.
 
-Names are the wire's (promises S1.1, S1.10, S4.2); `timeout`, `grace` and `wait_s` are seconds.
+The options of a command are inherited from `outlive.operations.start`. Names are the wire's (promises S1.1, S1.10, S4.2);
+`timeout`, `grace` and `wait_s` are seconds.
 """
 
 from collections.abc import Mapping
@@ -10,38 +11,20 @@ import msgspec
 import orjson
 from msgspec import Meta
 
-from outlive.core.command import UMASK_PATTERN
 from outlive.core.errors import InvalidRequest
-from outlive.core.location import Isolation
-from outlive.protocols.limits import LimitParams
-
-_MAX_S = 10 * 365 * 86400  # ten years: beyond it timers overflow, and nobody means it
-Seconds = Annotated[float, Meta(ge=0, le=_MAX_S)]
-WaitSeconds = Annotated[float, Meta(ge=0, le=3600)]
-WorkspaceName = Annotated[str, Meta(pattern=r"^[\w.-]{1,100}\Z")]  # it is shown in a line of words
-GroupLimit = Annotated[int, Meta(ge=1, le=1_000_000)]
-Umask = Annotated[str, Meta(pattern=UMASK_PATTERN)]
-_WholeSeconds = Annotated[int, Meta(ge=1, le=_MAX_S)]
+from outlive.operations.requests import convert_request
+from outlive.operations.start import RunOptions, check_words
+from outlive.operations.values import WaitSeconds, WholeSeconds, WorkspaceName
 
 
-class _Options(msgspec.Struct, kw_only=True, frozen=True):
-    """What every tool takes that runs something."""
+class ToolOptions(RunOptions, kw_only=True, frozen=True):
+    """What every tool of the documents takes that runs something."""
 
-    cwd: str | None = None
-    env: dict[str, str | None] = {}
-    env_secrets: dict[str, str] = {}
-    profile: str | None = None
-    limits: LimitParams | None = None
-    backend: str | None = None
-    image: str | None = None
-    isolation: Isolation | None = None
-    umask: Umask | None = None
-    wait_s: WaitSeconds | None = None
-    background: bool = False
-    grace: Seconds | None = None
-    tags: dict[str, str] = {}
-    group: str | None = None
-    group_limit: GroupLimit | None = None
+    wait_s: Annotated[
+        WaitSeconds | None,
+        Meta(description="Seconds this call waits for the end before it answers that the command goes on."),
+    ] = None
+    background: Annotated[bool, Meta(description="Answer at once; the same as wait_s 0.")] = False
 
     @property
     def is_patient(self) -> bool:
@@ -49,27 +32,44 @@ class _Options(msgspec.Struct, kw_only=True, frozen=True):
         return self.wait_s is None and not self.background
 
 
-class ExecuteArguments(_Options, kw_only=True, frozen=True):
+class ExecuteArguments(ToolOptions, kw_only=True, frozen=True):
     """`command_execute`."""
 
-    command: str
-    timeout: _WholeSeconds | None = None
-    shell: bool = True
-    workspace: WorkspaceName | None = None
+    command: Annotated[str, Meta(description="The command line.")]
+    timeout: Annotated[
+        WholeSeconds | None, Meta(description="Seconds after which the whole process tree is ended.")
+    ] = None
+    shell: Annotated[bool, Meta(description="Run it in a shell, or as plain words.")] = True
+    workspace: Annotated[
+        WorkspaceName | None,
+        Meta(description="A name: folder and exported variables go on from its last command that exited 0."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no shell could run."""
+        check_words(self.command, None)
+        super().__post_init__()
 
 
-class ScriptArguments(_Options, kw_only=True, frozen=True):
+class ScriptArguments(ToolOptions, kw_only=True, frozen=True):
     """`command_execute_script`."""
 
-    script_content: str
-    interpreter: str = "/bin/bash"
-    timeout: _WholeSeconds | None = None
+    script_content: Annotated[str, Meta(description="The script's text, of any length.")]
+    interpreter: Annotated[str, Meta(description="Program that runs it.")] = "/bin/bash"
+    timeout: Annotated[
+        WholeSeconds | None, Meta(description="Seconds after which the whole process tree is ended.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no interpreter could run."""
+        check_words(None, None, self.script_content)
+        super().__post_init__()
 
 
 class StatusArguments(msgspec.Struct, kw_only=True, frozen=True):
     """`command_get_status`."""
 
-    command_id: str
+    command_id: Annotated[str, Meta(description="The id of its result.")]
 
 
 class HistoryArguments(msgspec.Struct, kw_only=True, frozen=True):
@@ -78,17 +78,21 @@ class HistoryArguments(msgspec.Struct, kw_only=True, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 10
 
 
-class ShellArguments(_Options, kw_only=True, frozen=True):
+class ShellArguments(ToolOptions, kw_only=True, frozen=True):
     """`execute_linux_shell_command` and `execute_background_linux_shell_command`."""
 
-    cmd: str
-    timeout: Seconds | None = None
+    cmd: Annotated[str, Meta(description="The command line.")]
+
+    def __post_init__(self) -> None:
+        """Refuse what no shell could run."""
+        check_words(self.cmd, None)
+        super().__post_init__()
 
 
 class TerminateArguments(msgspec.Struct, kw_only=True, frozen=True):
     """`terminate_process`."""
 
-    pid: int
+    pid: Annotated[int, Meta(description="As list_processes shows it.")]
 
 
 class NoArguments(msgspec.Struct, kw_only=True, frozen=True):
@@ -111,16 +115,8 @@ def read_arguments(raw: Mapping[str, object], shape: type[_Arguments]) -> _Argum
         hint = "Send well-formed Unicode and numbers of 64 bits."
         raise InvalidRequest("invalid_params", f"An argument cannot be taken: {error}", hint=hint) from None
     try:
-        return msgspec.convert(dict(raw), shape)
-    except (msgspec.ValidationError, ValueError) as error:
+        return convert_request(raw, shape)
+    except InvalidRequest as error:
         names = ", ".join(field.encode_name for field in msgspec.structs.fields(shape))
         hint = f"The tool's arguments are: {names}." if names else "The tool takes no arguments."
-        raise InvalidRequest("invalid_params", _sentence(str(error)), hint=hint) from None
-
-
-def _sentence(message: str) -> str:
-    """Turn "Expected `str`, got `int` - at `$.command`" into "command: expected str, got int"."""
-    text, _, place = message.partition(" - at ")
-    text = text.replace("`", "")
-    name = place.strip("`").removeprefix("$").removeprefix(".")
-    return f"{name}: {text[:1].lower()}{text[1:]}" if name else text
+        raise InvalidRequest(error.code, error.message, hint=hint, details=error.details) from None

@@ -1,11 +1,17 @@
 """The documents' tools as MCP Tool objects, as data (promises S1.1, S1.2, S4.2; MCP 2025-11-25, "Tools")."""
 
 from collections.abc import Mapping, Sequence
-from typing import get_args
 
-from outlive.core.command import UMASK_PATTERN
-from outlive.core.location import Isolation
-from outlive.core.sandbox import MIN_CPUS, Profile
+from outlive.operations.schemas import arguments_schema
+from outlive.protocols.mcp.arguments import (
+    ExecuteArguments,
+    HistoryArguments,
+    NoArguments,
+    ScriptArguments,
+    ShellArguments,
+    StatusArguments,
+    TerminateArguments,
+)
 
 Schema = dict[str, object]
 
@@ -55,70 +61,6 @@ def describe_tool(
         tool["outputSchema"] = result
     return tool
 
-
-_OPTIONS: Schema = {
-    "cwd": _described(_NULLABLE, "Working directory; null is the server's default."),
-    "env": {
-        "type": "object",
-        "additionalProperties": _NULLABLE,
-        "description": "Variables added to the environment; null removes one.",
-    },
-    "env_secrets": {
-        "type": "object",
-        "additionalProperties": _STRING,
-        "description": "Variables whose values are written nowhere.",
-    },
-    "profile": {
-        "enum": [profile.value for profile in Profile],
-        "description": "The sandbox: the server's default, or a stronger one.",
-    },
-    "limits": {
-        "type": "object",
-        "properties": {
-            "cpu": _described(_WHOLE, "Seconds of processor time of each process.", minimum=1),
-            "cpus": _described(
-                _NUMBER, "Processors that it may keep busy with all that it starts.", minimum=MIN_CPUS
-            ),
-            "memory": _described(_WHOLE, "Bytes.", minimum=1),
-            "files": _described(_WHOLE, "Open files of each process.", minimum=1),
-            "processes": _described(_WHOLE, "With itself.", minimum=1),
-        },
-        "additionalProperties": False,
-        "description": "Bounds of what it may take, below the server's own.",
-    },
-    "backend": _described(_STRING, "Where it runs: local, docker, or the name of a node."),
-    "image": _described(_STRING, "The image of its container, where it gets one."),
-    "isolation": {
-        "enum": list(get_args(Isolation)),
-        "description": "session: a container that others share; strict: one of its own.",
-    },
-    "umask": {
-        "type": "string",
-        "pattern": UMASK_PATTERN,
-        "description": "Permissions that its new files do not get, as 022; those of the server's start else.",
-    },
-    "wait_s": _described(
-        _NUMBER, "Seconds this call waits for the end before it answers that the command goes on.", minimum=0
-    ),
-    "background": _described(_BOOLEAN, "Answer at once; the same as wait_s 0.", default=False),
-    "grace": _described(_NUMBER, "Seconds between TERM and KILL when the command is ended.", minimum=0),
-    "tags": {
-        "type": "object",
-        "additionalProperties": _STRING,
-        "description": "Labels to find the command by.",
-    },
-    "group": _described(_STRING, "A name that several commands share."),
-    "group_limit": {
-        "type": "integer",
-        "minimum": 1,
-        "description": "How many of the group run at once from now on; one more waits for its turn.",
-    },
-}
-_TIMEOUT: Schema = {
-    "type": "integer",
-    "minimum": 1,
-    "description": "Seconds after which the whole process tree is ended.",
-}
 
 _STATUS_PROPERTIES: Schema = {
     "id": _described(_STRING, "Name of the command: cmd_<unix seconds>_<counter>."),
@@ -189,20 +131,7 @@ COMMAND_TOOLS: tuple[Schema, ...] = (
         "Execute a command",
         description="Run a command and return its output and exit code. A call that is answered "
         "before the end says running: true: ask command_get_status for the rest.",
-        arguments=_object(
-            {
-                "command": _described(_STRING, "The command line."),
-                "timeout": _TIMEOUT,
-                "shell": _described(_BOOLEAN, "Run it in a shell, or as plain words.", default=True),
-                "workspace": _described(
-                    _STRING,
-                    "A name: folder and exported variables go on from its last command that exited with 0.",
-                    pattern=r"^[\w.-]{1,100}$",
-                ),
-                **_OPTIONS,
-            },
-            ["command"],
-        ),
+        arguments=arguments_schema(ExecuteArguments),
         result=_EXECUTED,
         destroys=True,
     ),
@@ -210,15 +139,7 @@ COMMAND_TOOLS: tuple[Schema, ...] = (
         "command_execute_script",
         "Execute a script",
         description="Run a script with an interpreter and return its output and exit code.",
-        arguments=_object(
-            {
-                "script_content": _described(_STRING, "The script's text, of any length."),
-                "interpreter": _described(_STRING, "Program that runs it.", default="/bin/bash"),
-                "timeout": _TIMEOUT,
-                **_OPTIONS,
-            },
-            ["script_content"],
-        ),
+        arguments=arguments_schema(ScriptArguments),
         result=_SCRIPT_EXECUTED,
         destroys=True,
     ),
@@ -226,7 +147,7 @@ COMMAND_TOOLS: tuple[Schema, ...] = (
         "command_get_status",
         "Get a command's status",
         description="Return state and output so far of a running or finished command.",
-        arguments=_object({"command_id": _described(_STRING, "The id of its result.")}, ["command_id"]),
+        arguments=arguments_schema(StatusArguments),
         result={
             **_object(
                 {
@@ -247,7 +168,7 @@ COMMAND_TOOLS: tuple[Schema, ...] = (
         "command_list_history",
         "List executed commands",
         description="Return the newest commands first.",
-        arguments=_object({"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 10}}),
+        arguments=arguments_schema(HistoryArguments),
         result=_object(
             {
                 "count": {"type": "integer"},
@@ -271,14 +192,6 @@ COMMAND_TOOLS: tuple[Schema, ...] = (
     ),
 )
 
-_SHELL_ARGUMENTS = _object(
-    {
-        "cmd": _described(_STRING, "The command line."),
-        "timeout": _described(_NUMBER, "Seconds after which the whole process tree is ended.", minimum=0),
-        **_OPTIONS,
-    },
-    ["cmd"],
-)
 _PID: Schema = {"type": ["integer", "null"]}
 
 PROCESS_TOOLS: tuple[Schema, ...] = (
@@ -287,7 +200,7 @@ PROCESS_TOOLS: tuple[Schema, ...] = (
         "Execute a shell command",
         description="Run a shell command and return its output. What takes longer than wait_s goes on in the "
         "background.",
-        arguments=_SHELL_ARGUMENTS,
+        arguments=arguments_schema(ShellArguments),
         destroys=True,
     ),
     describe_tool(
@@ -295,7 +208,7 @@ PROCESS_TOOLS: tuple[Schema, ...] = (
         "Start a shell command in the background",
         description="Start a shell command that goes on after this call; it ends by itself, by its timeout, or by "
         "terminate_process.",
-        arguments=_SHELL_ARGUMENTS,
+        arguments=arguments_schema(ShellArguments),
         destroys=True,
     ),
     describe_tool(
@@ -303,16 +216,14 @@ PROCESS_TOOLS: tuple[Schema, ...] = (
         "Terminate a process",
         description="End a process and everything it started (TERM, then KILL) by PID (only processes started by "
         "this server).",
-        arguments=_object(
-            {"pid": {"type": "integer", "description": "As list_processes shows it."}}, ["pid"]
-        ),
+        arguments=arguments_schema(TerminateArguments),
         destroys=True,
     ),
     describe_tool(
         "list_processes",
         "List background processes",
         description="List all running processes started by this server.",
-        arguments=_object({}),
+        arguments=arguments_schema(NoArguments),
         result=_object(
             {
                 "processes": {

@@ -5,14 +5,13 @@ from collections.abc import Mapping
 
 import orjson
 
-from outlive.core.command import Command, parse_umask
+from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, OutliveError, ProcessNotFound
 from outlive.core.hints import hint_for
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.runner import Runner
 from outlive.frontends.mcp.tools.workspaces import Workspaces
-from outlive.protocols.limits import to_limits
 from outlive.protocols.mcp.arguments import (
     ExecuteArguments,
     HistoryArguments,
@@ -122,26 +121,14 @@ class CommandTools:
         script: str | None = None,
         title: str | None = None,
     ) -> Command:
-        return Command(
+        return asked.make_command(
             line=line,
             argv=argv,
             script=script,
             title=title,
-            cwd=asked.cwd,
-            env=asked.env,
-            timeout_s=self._settings.timeout_s if asked.timeout is None else asked.timeout,
-            grace_s=self._settings.termination_timeout_s if asked.grace is None else asked.grace,
+            default_timeout_s=self._settings.timeout_s,
+            default_grace_s=self._settings.termination_timeout_s,
             detached=True,  # it belongs to the principal: an MCP session may end, its commands go on
-            tags=asked.tags,
-            group=asked.group,
-            group_limit=asked.group_limit,
-            env_secrets=asked.env_secrets,
-            profile=asked.profile,
-            limits=to_limits(asked.limits),
-            backend=asked.backend,
-            image=asked.image,
-            isolation=asked.isolation,
-            umask=parse_umask(asked.umask),
         )
 
     async def _run(

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from outlive.core.command import Command, parse_umask
+from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import OutliveError
 from outlive.core.identity import is_process_id
@@ -19,7 +19,6 @@ from outlive.frontends.mcp.tools.pages import LeanPage, read_matches, read_page,
 from outlive.frontends.mcp.tools.readiness import wait_ready
 from outlive.frontends.mcp.tools.runner import Runner, is_visible
 from outlive.frontends.mcp.tools.workspaces import Workspaces
-from outlive.protocols.limits import to_limits
 from outlive.protocols.mcp.answers import Circumstances, header
 from outlive.protocols.mcp.arguments import read_arguments
 from outlive.protocols.mcp.lean import (
@@ -202,28 +201,16 @@ class LeanTools:
             return await self._runner.start(command, caller, in_background=in_background), True
 
     def _command(self, asked: RunArguments) -> Command:
-        return Command(
+        command = asked.make_command(
             line=asked.command,
             argv=_admitted_words(asked, self._admission),
             script=asked.script,
-            cwd=asked.cwd,
-            env=asked.env,
             stdin=asked.stdin,
             stdio="pty" if asked.pty else "pipes",
-            timeout_s=asked.timeout,
-            grace_s=self._settings.termination_timeout_s,
+            default_grace_s=self._settings.termination_timeout_s,
             detached=True,
-            tags=asked.tags if asked.key is None else {**asked.tags, _KEY_TAG: asked.key},
-            group=asked.group,
-            group_limit=asked.group_limit,
-            env_secrets=asked.env_secrets,
-            profile=asked.profile,
-            limits=to_limits(asked.limits),
-            backend=asked.backend,
-            image=asked.image,
-            isolation=asked.isolation,
-            umask=parse_umask(asked.umask),
         )
+        return command if asked.key is None else replace(command, tags={**asked.tags, _KEY_TAG: asked.key})
 
     async def _find(self, name: str, caller: Caller) -> Process:
         """Return a caller's process by its process id or its command id."""
@@ -305,8 +292,8 @@ def _admitted_words(asked: RunArguments, admission: ToolPolicy) -> tuple[str, ..
         admission.check_script(asked.interpreter, asked.script)
         return (asked.interpreter,)
     if asked.argv is not None:
-        admission.check_argv(words := tuple(asked.argv))
-        return words
+        admission.check_argv(asked.argv)
+        return asked.argv
     admission.check_line(asked.command or "")
     return None
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from outlive.core.command import Command, parse_umask
+from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.core.process import ProcessRecord
@@ -11,7 +11,6 @@ from outlive.core.redactions import hidden_words, redacted_member
 from outlive.engine import Process
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.runner import Runner, is_visible
-from outlive.protocols.limits import to_limits
 from outlive.protocols.mcp.arguments import NoArguments, ShellArguments, TerminateArguments, read_arguments
 from outlive.protocols.mcp.results import error_sentence, status_word
 from outlive.protocols.mcp.tasks import TaskCall
@@ -155,23 +154,10 @@ class ProcessTools:
 
     def _command(self, asked: ShellArguments) -> Command:
         self._admission.check_line(asked.cmd)
-        return Command(
+        return asked.make_command(
             line=asked.cmd,
-            cwd=asked.cwd,
-            env=asked.env,
-            timeout_s=asked.timeout,
-            grace_s=self._settings.termination_timeout_s if asked.grace is None else asked.grace,
+            default_grace_s=self._settings.termination_timeout_s,
             detached=True,  # it belongs to the principal and stays findable (promise S4.5)
-            tags=asked.tags,
-            group=asked.group,
-            group_limit=asked.group_limit,
-            env_secrets=asked.env_secrets,
-            profile=asked.profile,
-            limits=to_limits(asked.limits),
-            backend=asked.backend,
-            image=asked.image,
-            isolation=asked.isolation,
-            umask=parse_umask(asked.umask),
         )
 
     async def _run(self, asked: ShellArguments, caller: Caller, progress: Progress | None) -> Outcome:

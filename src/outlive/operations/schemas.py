@@ -1,0 +1,88 @@
+"""JSON Schemas of requests, made from their structs: for MCP tools, for OpenAPI and for reference pages. Pure.
+
+msgspec makes the schemas; here they get the form that their readers need.
+"""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+Schema = dict[str, Any]
+
+_NULL: Schema = {"type": "null"}
+# What a model need not know to call a tool: a wrong value is refused with a sentence that says the bound.
+_BOUNDS = frozenset(
+    {
+        "default",
+        "exclusiveMinimum",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minimum",
+        "pattern",
+        "propertyNames",
+    }
+)
+
+
+def arguments_schema(shape: type[msgspec.Struct], *, is_terse: bool = False) -> Schema:
+    """Return the `inputSchema` of a tool that takes a request; whole, because many hosts follow no `$ref`.
+
+    `is_terse` leaves out bounds, defaults and null: the schemas of the lean set fit into 8 KB together (promise S4.13).
+    """
+    definitions: Mapping[str, Schema] = msgspec.json.schema(shape)["$defs"]
+    writer = _ToolSchemas(definitions, is_terse=is_terse)
+    schema = writer.shown(definitions[shape.__name__])
+    schema.pop("description", None)  # the tool has a better one
+    members = schema.get("properties", {})
+    return schema | {"properties": {name: members[name] for name in member_names(shape)}}
+
+
+def member_names(shape: type[msgspec.Struct]) -> list[str]:
+    """Return the members' names as a reader wants them: what a request is about comes before options that others have, too."""
+    classes = [one for one in shape.__mro__ if issubclass(one, msgspec.Struct)]
+    return list(dict.fromkeys(name for one in classes for name in inspect.get_annotations(one)))
+
+
+class _ToolSchemas:
+    """Writes msgspec's schemas in the form that MCP hosts read."""
+
+    def __init__(self, definitions: Mapping[str, Schema], *, is_terse: bool) -> None:
+        self._definitions = definitions
+        self._is_terse = is_terse
+        self._dropped = _BOUNDS | {"title"} if is_terse else {"title"}
+
+    def shown(self, schema: Schema) -> Schema:
+        """Return one schema with those inside of it."""
+        if "$ref" in schema:
+            own = {name: part for name, part in schema.items() if name != "$ref"}
+            return self.shown(self._definitions[schema["$ref"].rpartition("/")[2]] | own)
+        if "anyOf" in schema:
+            return self._either(schema)
+        found: Schema = {}
+        for name, part in schema.items():
+            if name == "properties":
+                found[name] = {member: self.shown(one) for member, one in part.items()}
+            elif isinstance(part, dict) and name not in self._dropped | {"default"}:
+                found[name] = self.shown(part)
+            elif name not in self._dropped and part not in ([], {}):
+                found[name] = part
+        return found
+
+    def _either(self, schema: Schema) -> Schema:
+        """Return a schema with alternatives; null counts as left out, so it is no alternative to show."""
+        own = {name: part for name, part in schema.items() if name not in {"anyOf", "default"}}
+        others = [one for one in schema["anyOf"] if one != _NULL]
+        if len(others) > 1:
+            return {**own, "anyOf": [self.shown(one) for one in others]}
+        found = self.shown(others[0] | own)
+        # A default of null, or none, means that a value in an object may be null: it says something there.
+        says_nothing = self._is_terse and "default" in schema
+        if isinstance(found.get("type"), str) and "properties" not in found and not says_nothing:
+            found["type"] = [found["type"], "null"]
+        return found
