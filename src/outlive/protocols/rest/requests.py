@@ -101,9 +101,7 @@ class StartRequest(_Strict):
     argv: Annotated[list[str], Field(min_length=1)] | None = Field(
         None, description="A program and its words; no shell is between."
     )
-    script: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="The content of a file that `interpreter` runs."
-    )
+    script: str | None = Field(None, description="The content of a file that `interpreter` runs.")
     interpreter: Annotated[str, Field(min_length=1)] = Field("/bin/bash", description="What runs `script`.")
     cwd: str | None = Field(None, description="The working folder.")
     env: dict[str, str | None] = Field(
