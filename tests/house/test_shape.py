@@ -7,10 +7,11 @@ import ast
 
 from tests.house.sources import python_sources
 
-FILE_LINES = 400
-CLASS_LINES = 250
+# Docstrings and comments count, too: a tenth of these lines is there to carry the reader along.
+FILE_LINES = 440
+CLASS_LINES = 275
 CLASS_METHODS = 15
-FUNCTION_LINES = 60
+FUNCTION_LINES = 66
 # A module is named for the one noun it owns; these name none.
 VAGUE_WORDS = frozenset({"common", "data", "helper", "helpers", "manager", "misc", "util", "utils"})
 
