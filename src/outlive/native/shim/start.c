@@ -27,7 +27,8 @@ static const char HELD_LETTERS[] = "oeimrwp";
 static const char OWN_LETTERS[] = "IOETS";
 enum own { INPUT, OUTPUT, ERRORS, TERMINAL, SECRETS, OWN_COUNT };
 
-/* A start that is on its way, shared with the child by vfork's means: it writes, and we read when it is through. */
+/* A start on its way. The child runs in our memory, and we stand still until it executes or exits (vfork): so it can
+   leave here what went wrong. What it writes is volatile, for the compiler sees no call that changes it. */
 struct start {
     struct command command;
     int ends[OWN_COUNT];
@@ -84,7 +85,8 @@ void shim_keep(struct shim *shim, struct packet *packet, const char *letters)
     shim_say(shim, "kept %s", letters);
 }
 
-/* The child's way: ours is the memory, its own are descriptors, signals, folder and session. */
+/* The child's way. It shares our memory until it executes, but has its own descriptors, signals, folder and session:
+   these it may change. */
 __attribute__((no_sanitize("address"))) static int become(void *argument)
 {
     struct start *start = argument;
@@ -95,6 +97,7 @@ __attribute__((no_sanitize("address"))) static int become(void *argument)
 
     start->born_ns = boottime_ns();
     setsid();
+    /* The scheduling policy survives execve(2), and a command must not wait behind others because its shim may. */
     if (start->is_batch_scheduled)
         set_batch_scheduling(false);
     begin_as(&start->command);
@@ -111,7 +114,10 @@ __attribute__((no_sanitize("address"))) static int become(void *argument)
     _exit(NOT_EXECUTED);
 }
 
-/* Start the child, which copies nothing, and return when it executes or has failed. Returns 0 or an errno. */
+/* Start the child, which copies nothing, and return when it executes or has failed. Returns 0 or an errno.
+
+   posix_spawn(3) cannot make a terminal the child's own, and fork(2) would copy page tables: hence clone(2) as vfork(2)
+   does it, with a stack of the child's own, so that it cannot overwrite the frames to which we return. */
 static int execute(struct shim *shim, struct start *start)
 {
     _Alignas(16) char stack[STACK_BYTES];

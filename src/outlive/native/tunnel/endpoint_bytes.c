@@ -29,6 +29,8 @@ void endpoint_end_proxy(struct endpoint *endpoint)
     }
     if (!endpoint->has_ended || endpoint->is_proxy_ended)
         return;
+    /* What the command wrote before it ended is here before its end is seen: else a reader would take the output for
+       whole. */
     for (int index = 0; index < 2; index++)
         if (endpoint->outputs[index].window.first < endpoint->ended_at[index] && endpoint->outputs[index].fd >= 0)
             return;
@@ -79,6 +81,7 @@ void endpoint_write_output(struct endpoint *endpoint, int index)
 
 void endpoint_read_input(struct endpoint *endpoint)
 {
+    /* A terminal that is hung up here has no end of file inside: an order hangs that one up, too. */
     ssize_t got = flow_window_read(&endpoint->input_window, endpoint->input);
 
     if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))

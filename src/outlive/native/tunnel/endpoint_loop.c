@@ -27,6 +27,8 @@
 
 enum { CONNECT_MS = 50, START_MS = 30000, GIVE_UP_MS = 1000, HELLO_MS = 5000, AHEAD_BYTES = 128 << 10 };
 
+/* Make the key of the command inside: no other endpoint has it, not even one with our pid after a reboot.
+   src/outlive/backends/docker/ferry.py reads it, too: a command whose key names no living process is abandoned. */
 static bool make_key(char *key)
 {
     char boot[64], text[1024];
@@ -109,6 +111,7 @@ static void hear_proxy(struct endpoint *endpoint)
     }
 }
 
+/* The terminal has another size (SIGWINCH): the one inside gets it, too. */
 static void hear_size(struct endpoint *endpoint)
 {
     struct signalfd_siginfo heard;
@@ -151,6 +154,7 @@ static void turn(struct endpoint *endpoint)
 {
     bool has_to_send = endpoint->stream.sending_begin < endpoint->stream.sending_end;
     const struct flow_window *input = &endpoint->input_window;
+    /* Input is read no further ahead than the window allows, so that a caller that writes without end is held back. */
     bool takes_input = endpoint->is_settled && !endpoint->is_input_over && input->end - input->first < AHEAD_BYTES;
     struct pollfd polled[] = {
         {.fd = endpoint->wake, .events = POLLIN},

@@ -33,6 +33,7 @@ static int make_raw(int terminal)
     return tcsetattr(terminal, TCSANOW, &modes) == 0 ? 0 : errno;
 }
 
+/* End by a signal, as the command did: the keeper reads how the command ended from how this process ends. */
 static noreturn void die_by(int number)
 {
     struct rlimit none = {0, 0};
@@ -50,6 +51,7 @@ static void follow_order(const char *word, int *report)
     char place[PLACE_BYTES];
     int number;
 
+    /* The closed pipe means that the command runs, as execve(2) would mean for a command of this machine. */
     if (strcmp(word, "started") == 0 && *report >= 0) {
         close(*report);
         *report = -1;

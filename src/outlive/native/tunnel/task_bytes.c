@@ -28,11 +28,14 @@ void task_read_output(struct task *task, int index)
         return; /* a read of nothing would look like the end */
     ssize_t got = flow_window_read(&output->window, output->fd);
     if (got > 0) {
+        /* An abandoned command has no reader any more. Its output is read all the same, or it would wait for room for
+           ever. */
         if (task->is_abandoned)
             flow_window_drop(&output->window, output->window.end);
         if (task->has_ended && output->window.end - output->looked_at >= DRAIN_MOST)
             output->is_drained = true;
     } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        /* After the command's end an empty pipe is drained, even if a child of the command still holds it open. */
         output->is_drained |= task->has_ended && errno == EAGAIN;
     } else { /* EIO: no process has the terminal open any more */
         end_output(output, false);

@@ -31,7 +31,8 @@ static void note_end(struct task *task, const char *kind, int number, bool is_em
     }
 }
 
-/* Take the child's terminal, and let the child execute. */
+/* Take the child's terminal, and let the child execute. The numbers behind `go` are the keeper's business outside: inside
+   they only have to be numbers. */
 static void let_command_execute(struct task *task, struct packet *packet)
 {
     const char *letters = packet->words + strlen("born ");
