@@ -107,7 +107,7 @@ def test_a_supervisor_without_the_record_lock_is_replaced(tmp_path: Path) -> Non
     state = tmp_path / "state"
     state.mkdir(mode=0o700)
     layout = Layout(str(state))
-    source = str(Path(locks.__file__).parents[2])
+    source = str(Path(locks.__file__).parents[3])
     words = [sys.executable, "-S", "-c", _ONE_LOCK, source, layout.supervisor_lock]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as older:
         assert older.stdout is not None
