@@ -1,4 +1,4 @@
-"""What of outlive is there on this machine: `config_files`, `state_folder`, found or made, and `server`, found or started.
+"""Finding outlive on this machine: `config_files`, `state_folder` (found or created), `keeper` and `server` (found or started).
 
-Below everything that talks to a running server (the MCP relay, the client, the command line); knows no protocol.
+Everything that talks to a running server stands on this: the MCP relay, the client, the command line. Knows no protocol.
 """

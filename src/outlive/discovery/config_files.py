@@ -1,6 +1,7 @@
 """Finding and reading the configuration files: the user's, the system's, and the project's.
 
-The environment's OUTLIVE_CONFIG names one file that stands in the place of the user's and the system's.
+OUTLIVE_CONFIG in the environment names one file that replaces the user's and the system's. Only text is read here: parsing, and
+which file wins, belong to `config`.
 """
 
 import os
@@ -12,7 +13,9 @@ from outlive.core.errors import ConfigInvalid
 SYSTEM_FILE = "/etc/outlive/config.toml"
 PROJECT_FILE = ".outlive.toml"
 _VARIABLE = "OUTLIVE_CONFIG"
-_MAX_BYTES = 1 << 20
+_MAX_BYTES = (
+    1 << 20
+)  # a thousand times a usual file; a device or a log named by mistake must not fill the memory
 
 
 def user_file(environ: Mapping[str, str]) -> str | None:
@@ -33,13 +36,13 @@ def read_config_files(
     with_project: bool = True,
     say: Callable[[str], None] = lambda _line: None,
 ) -> list[ConfigFile]:
-    """Return the files that exist; `say` is told of one that is left alone.
+    """Return the files that exist; `say` gets a line about a file that is ignored.
 
-    The project's file lies in the working folder or the nearest folder above that has one. One that belongs to
-    another user (not root) is left alone, and that is said: whoever can write to a folder above must not decide.
+    The project's file lies in the working folder or the nearest folder above that has one. A file of another user (not root) is
+    ignored with a line to `say`: a user that can write to a folder above must not decide about this user's server.
 
     Raises:
-        ConfigInvalid: A file is there but cannot be read, or is no text.
+        ConfigInvalid: A file exists but cannot be read, or is not text.
     """
     files = []
     named = environ.get(_VARIABLE)
@@ -63,6 +66,7 @@ def read_config_files(
 
 
 def _project_file(working_folder: str, say: Callable[[str], None]) -> ConfigFile | None:
+    """Return the nearest project file from the working folder upwards; None without one, or when it is another user's."""
     folder = working_folder
     while True:
         path = os.path.join(folder, PROJECT_FILE)

@@ -1,4 +1,7 @@
-"""The keeper, found or started with what this installation has for it: `ensure_keeper`, `find_shim`."""
+"""The keeper, found or started with this installation's shim program: `ensure_keeper`, `find_shim`.
+
+How a keeper is started belongs to `keeper.common.launch`; compiling the shim to `backends.docker.runner_build`.
+"""
 
 import os
 from pathlib import Path
@@ -7,17 +10,17 @@ from outlive.keeper.common import launch
 
 
 def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0) -> None:
-    """Return when a supervisor listens on the state folder's socket, starting the keeper if nobody does (blocks).
+    """Return when a supervisor listens on the state folder's socket; start the keeper if none does. Blocks.
 
     Raises:
-        BackendUnavailable: `keeper_unavailable`, nobody listened in time.
+        BackendUnavailable: `keeper_unavailable`: no supervisor listened in time.
     """
     launch.ensure_keeper(state_dir, deadline_s=deadline_s, find_shim=lambda: find_shim() or _awaited_shim())
 
 
 def find_shim() -> str | None:
-    """Return the path of the program that this installation has for shims, None if none is there; makes none."""
-    # Only who really starts a keeper waits for this.
+    """Return the path of this installation's shim program, None if there is none; compiles none."""
+    # Imported here: only a caller that really starts a keeper needs it.
     from outlive.backends.docker.runner_build import present_runner  # noqa: PLC0415
 
     found = present_runner(os.uname().machine, _cache())
@@ -25,7 +28,7 @@ def find_shim() -> str | None:
 
 
 def _awaited_shim() -> str | None:
-    """Return where the program will be once it is compiled: the keeper takes it from then on."""
+    """Return the path at which the compiled shim will be; the keeper uses it from then on."""
     from outlive.backends.docker.runner_build import compiled_runner  # noqa: PLC0415
 
     cache = _cache()

@@ -1,6 +1,6 @@
-"""What a command inherits from the program that asks for it, as far as the kernel tells it: umask and niceness of this process.
+"""What this process passes on to the commands it starts: its umask, its niceness, and the token in its environment.
 
-The token that programs of ours show when they were given one: `own_token`.
+Facts about this process only; they are sent by the client and the command line, and applied by the shim.
 """
 
 import os
@@ -12,12 +12,12 @@ _USUAL_UMASK = 0o022
 def own_umask() -> int:
     """Return this process's umask, and leave it as it is.
 
-    umask(2) can only change it: another thread's new file would have the wrong mode meanwhile.
+    Read from /proc, because umask(2) can only change it: a file that another thread creates meanwhile would have the wrong mode.
     """
     try:
         with open("/proc/self/status", "rb") as file:
             for line in file:
-                if line.startswith(b"Umask:"):  # from Linux 4.7 on
+                if line.startswith(b"Umask:"):  # since Linux 4.7
                     return int(line[6:], 8)
     except OSError:
         pass
@@ -33,7 +33,7 @@ TOKEN_VARIABLE = "OUTLIVE_TOKEN"  # noqa: S105 -- the variable's name
 
 
 def own_token(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the token of the environment, None where there is none."""
+    """Return the token in OUTLIVE_TOKEN, None when it is unset or empty."""
     return environ.get(TOKEN_VARIABLE, "").strip() or None
 
 

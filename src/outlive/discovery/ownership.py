@@ -1,12 +1,12 @@
-"""Who serves a state folder, as files in it: `Ownership`.
+"""Which server may serve a state folder: `Ownership`, marks in the folder, and `take_over` between two servers (decision 141).
 
-The operator's settings (`operator.json`), an ordered stop (`server.stopped`), and a service (`service.json`). Clients that find
-no server look here before they start one; what they start obeys the settings. Decision 141.
+The marks are the operator's settings (`operator.json`), an operator's stop (`server.stopped`) and an owning service
+(`service.json`). A client that finds no server reads them before it starts one; the server that it starts obeys the settings.
 
-A server that a client has started by itself yields to the operator's: `take_over` asks, `HAND_OVER` is what it hears.
+A server that a client has started yields to the operator's: `take_over` sends it the signal `HAND_OVER`. Such a server is
+recognized by `SELF_STARTED` in its command line. Nothing is lost: the keeper holds the commands, and clients connect again.
 
-Such a server is known by its command line, which has `SELF_STARTED` in it. Nothing is lost: commands are the keeper's, and clients
-connect again.
+Starting a server belongs to `discovery.server`; the lock itself to `state_folder` and `keeper.common.locks`.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ from outlive.keeper.common.launch import SERVICE_VARIABLE
 from outlive.keeper.common.locks import holder_of, take_lock
 
 _SYSTEM_UNITS = "/etc/systemd/system/"
-# They decide which configuration files count.
+# The environment variables that decide which configuration files count.
 _CONFIG_VARIABLES = ("OUTLIVE_CONFIG", "XDG_CONFIG_HOME", "HOME")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
-    """What the last `outlive serve` was told by flags, environment and its project's file: option names to texts.
+    """The settings of the last `outlive serve` from flags, environment and its project's file: option names to texts.
 
     `config` are the environment variables that decided which configuration files it read.
     """
@@ -59,12 +59,12 @@ class Ownership:
     def remember(
         self, settings: Mapping[str, str], environ: Mapping[str, str], *, working_folder: str
     ) -> None:
-        """Write down what an operator's server was told; whole, and readable for its user alone.
+        """Write the settings of an operator's server; as a whole file, readable by its user only.
 
         Args:
-            settings: Option name to text, its paths absolute.
+            settings: Option name to text, with absolute paths.
             environ: The operator's environment.
-            working_folder: The operator's: the file that a relative OUTLIVE_CONFIG names lies there.
+            working_folder: The operator's working folder, to which a relative OUTLIVE_CONFIG refers.
         """
         config = {name: environ[name] for name in _CONFIG_VARIABLES if environ.get(name)}
         if named := config.get("OUTLIVE_CONFIG"):
@@ -73,10 +73,10 @@ class Ownership:
         self._keep(self._layout.operator_settings, json.dumps(document).encode())
 
     def operator_settings(self) -> OperatorSettings | None:
-        """Return what the last operator's server was told; None where there was none.
+        """Return the settings of the last operator's server; None when there was none.
 
         Raises:
-            ConfigInvalid: What stands there cannot be read: a server without the operator's rules must not start.
+            ConfigInvalid: The file cannot be read. A server without the operator's rules must not start.
         """
         path = self._layout.operator_settings
         try:
@@ -96,22 +96,22 @@ class Ownership:
             ) from error
 
     def note_stop(self) -> None:
-        """Note that the server was stopped in order: only a start brings one back. It counts until the next boot."""
-        with contextlib.suppress(OSError):  # a full disk keeps no server from stopping
+        """Record that an operator has stopped the server: only a start brings one back. Counts until the next boot."""
+        with contextlib.suppress(OSError):  # a full disk must not keep a server from stopping
             self._keep(self._layout.server_stopped, BOOT_ID.encode())
 
     def forget_stop(self) -> None:
-        """A server is there."""
+        """Remove the mark of a stop, because a server serves the folder now."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._layout.server_stopped)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the last server was stopped in order, since this machine was started."""
+        """Whether an operator has stopped the last server since this machine was booted."""
         return _read(self._layout.server_stopped) == BOOT_ID.encode()
 
     def note_service(self, environ: Mapping[str, str]) -> None:
-        """Note, or take back, that a unit owns this folder: the one that started this server."""
+        """Record the unit that has started this server as the folder's owner; without a unit, remove the record."""
         path = environ.get(SERVICE_VARIABLE, "")
         if path.startswith("/"):
             self._keep(self._layout.service, json.dumps({"unit_file": path}).encode())
@@ -120,11 +120,11 @@ class Ownership:
                 os.unlink(self._layout.service)
 
     def _keep(self, path: str, content: bytes) -> None:
-        if _read(path) != content:  # a disk that takes nothing need not, then
+        if _read(path) != content:  # nothing to write, so a full disk does no harm
             Reserve(self._layout.root).fit(lambda: write_whole(path, content))
 
     def service(self) -> OwningUnit | None:
-        """Return the unit that owns this folder; None where none does, or its file is gone."""
+        """Return the unit that owns this folder; None when none does, or its file is gone."""
         raw = _read(self._layout.service)
         if raw is None:
             return None
@@ -149,14 +149,16 @@ def _read(path: str) -> bytes | None:
 
 SELF_STARTED = "--self-started"
 HAND_OVER = signal.SIGUSR1
-_PATIENCE_S = 5.0  # an orderly stop takes a tenth of a second; what must survive one that hangs is on disk or the keeper's
+# An orderly stop takes a tenth of a second. After 5 s the server hangs and is killed: everything that must survive that lies on
+# disk or with the keeper.
+_HAND_OVER_S = 5.0
 _POLL_S = 0.01
 
 
 def take_over(layout: Layout, *, say: Callable[[str], None]) -> int | None:
-    """Return the server's lock once the server that a client has started has left; None when another one holds it."""
-    asked: int | None = None
-    until = time.monotonic() + _PATIENCE_S
+    """Return the server's lock, after a server that a client has started has yielded; None when an operator's server holds it."""
+    asked: int | None = None  # the pid of the server that was asked to yield
+    until = time.monotonic() + _HAND_OVER_S
     while True:
         fd = take_lock(layout.server_lock)
         if fd is not None:
@@ -165,15 +167,15 @@ def take_over(layout: Layout, *, say: Callable[[str], None]) -> int | None:
         if pid is not None and pid != asked:
             if pid and not _is_self_started(pid):
                 return None
-            if pid:  # 0: it has not written its number yet
+            if pid:  # 0: the holder has not written its pid yet
                 say(f"outlive: the server that a client has started (pid {pid}) hands over")
                 _send(layout, pid, HAND_OVER)
-                asked, until = pid, time.monotonic() + _PATIENCE_S
+                asked, until = pid, time.monotonic() + _HAND_OVER_S
         if time.monotonic() > until:
             if asked is None:
                 return None
             _send(layout, asked, signal.SIGKILL)
-            until = time.monotonic() + _PATIENCE_S
+            until = time.monotonic() + _HAND_OVER_S
             asked = None
         time.sleep(_POLL_S)
 
@@ -183,14 +185,15 @@ def _is_self_started(pid: int) -> bool:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return SELF_STARTED.encode() in file.read().split(b"\0")
     except OSError:
-        return True  # it has just gone: the lock is free in a moment
+        return True  # it has just ended: the lock is free in a moment
 
 
 def _send(layout: Layout, pid: int, number: signal.Signals) -> None:
-    """Send a signal to the holder of the lock, and to no other process that has got its number."""
+    """Send a signal to the holder of the lock, and to no process that has inherited its pid."""
     with contextlib.suppress(OSError):
         pidfd = os.pidfd_open(pid)
         try:
+            # Asked again once the pidfd is open: if this process still holds the lock, the pidfd is its own.
             if holder_of(layout.server_lock) == pid:
                 signal.pidfd_send_signal(pidfd, number)
         finally:

@@ -1,7 +1,9 @@
-"""Finding the server of a state folder, and starting it where there is none: `Server`.
+"""Finding the server of a state folder, and starting it when there is none: `Server`.
 
-Who starts it is not its parent: the server is in a POSIX session of its own and has no link to the relay's process
-tree, because hosts end both the group and the tree of what they have started.
+The program that starts a server is not its parent: the server gets a POSIX session of its own, outside that program's process
+tree. Hosts of MCP servers end both the process group and the tree of what they have started, and the server has to outlive them.
+
+Whether a server may be started is recorded by `ownership`; the folder itself belongs to `state_folder`.
 """
 
 import os
@@ -18,13 +20,14 @@ from outlive.discovery.ownership import SELF_STARTED, Ownership, OwningUnit
 from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.sockets import connect_unix
 
-_START_PATIENCE_S = 20.0  # ten times what a start takes on a busy machine
-_RETURN_PATIENCE_S = 1.0  # whoever looks after a server that was there before starts it again within that
-_SERVICE_PATIENCE_S = 10.0  # ten times what systemd needs to start a server that died
+_START_S = 20.0  # ten times as long as a start takes on a busy machine
+_RETURN_S = 1.0  # a server that has just gone may be restarted by its operator: nothing is started before
+_SERVICE_S = 10.0  # ten times as long as systemd needs to start a server that died
 _POLL_S = 0.01
 _LOG_BYTES = 1024 * 1024
 _ALIVE_FD = 3
-# Descriptor 3 is the pipe by which its end is noticed; nothing else that the host has left open goes on.
+# Descriptor 3 is the pipe that shows the server's end. All others that the host has left open are closed, so that the server
+# keeps none of the host's pipes open; then the fork lets the starting program's tree end.
 _DETACH = (
     "import os, sys\nos.closerange(4, 65536)\nif os.fork(): os._exit(0)\nos.execv(sys.argv[1], sys.argv[1:])"
 )
@@ -34,7 +37,7 @@ class Server:
     """The server of one state folder, seen from outside. Safe to use from any thread."""
 
     def __init__(self, layout: Layout, *, say: Callable[[str], None]) -> None:
-        """Take the state folder, which exists; `say` tells people that a server is started."""
+        """Take the state folder, which exists; `say` gets a line for people when a server is started."""
         self._layout = layout
         self._ownership = Ownership(layout)
         self._say = say
@@ -49,16 +52,17 @@ class Server:
     def connect(
         self, *, is_abandoned: Callable[[], bool] = lambda: False, after_stop: bool = False
     ) -> socket.socket:
-        """Return a blocking connection to the server, started if nobody listens (then up to 20 s).
+        """Return a blocking connection to the server; start it if none listens (then within 20 s).
 
         Args:
-            is_abandoned: Asked while this waits; True ends the waiting (a server that was started goes on starting).
-            after_stop: Start it also where the last one was stopped in order.
+            is_abandoned: Called again and again while this waits; True ends the waiting (a started server goes on starting).
+            after_stop: Start it also when an operator has stopped the last one.
 
         Raises:
-            ConfigInvalid: The server that was started ended at once; the message says why.
-            BackendUnavailable: `timeout`, nobody listened in time, or nobody waits for it any more; `server_unavailable`, the
-                server was stopped in order, or a unit of systemd owns it and it did not come back in 10 s.
+            ConfigInvalid: The server that was started ended at once, for the reason in the message.
+            BackendUnavailable: `timeout`: no server listened in time, or the caller has given up. `server_unavailable`: an
+            operator
+                has stopped the server, or a systemd unit owns it and it did not come back within 10 s.
         """
         connection = self.dial()
         if connection is None:
@@ -67,31 +71,33 @@ class Server:
         return connection
 
     def dial(self) -> socket.socket | None:
-        """Return a blocking connection, None when nobody listens now; never waits."""
+        """Return a blocking connection, None when no server listens now; never waits."""
         try:
             connection = connect_unix(self._layout.server_socket, socket.SOCK_STREAM)
         except (FileNotFoundError, ConnectionRefusedError, BlockingIOError):
             return None
-        connection.settimeout(None)  # hosts have their own patience, and cancel
+        connection.settimeout(None)  # no deadline here: hosts set their own, and cancel
         self._was_there = True
         return connection
 
     def _start(self, is_abandoned: Callable[[], bool], *, after_stop: bool) -> socket.socket:
+        """Start a server unless its lock is held, a unit owns it or an operator has stopped it; wait until one listens."""
         begun = time.monotonic()
-        waits_until = begun + (_RETURN_PATIENCE_S if self._was_there else 0.0)
-        alive: int | None = None
+        waits_until = begun + (_RETURN_S if self._was_there else 0.0)
+        alive: int | None = None  # a descriptor that becomes readable when the server started here ends
         try:
             while (connection := self.dial()) is None:
                 now = time.monotonic()
                 is_served = holder_of(self._layout.server_lock) is not None
-                if now > begun + _START_PATIENCE_S or is_abandoned():
+                if now > begun + _START_S or is_abandoned():
                     raise BackendUnavailable(
                         "timeout",
                         f"The server of {self._layout.root} did not answer within {now - begun:.1f} s.",
                         hint=f"See {self._layout.server_log} and `outlive doctor`.",
                     )
+                # A held lock means that a server is starting or stopping: then only waiting helps.
                 if alive is None and not is_served and (service := self._ownership.service()) is not None:
-                    if now > begun + _SERVICE_PATIENCE_S:
+                    if now > begun + _SERVICE_S:
                         raise self._owned(service)
                 elif alive is None and not is_served and self._ownership.is_stopped and not after_stop:
                     raise self._stopped()
@@ -132,7 +138,11 @@ class Server:
 
 
 def _launch(layout: Layout) -> int:
-    """Start `outlive serve`, detached; return a descriptor that becomes readable when it ends."""
+    """Start `outlive serve`, detached; return a descriptor that becomes readable when it ends.
+
+    The server inherits the writing end of a pipe. When it ends in any way, the kernel closes that end, and the reading end shows
+    it.
+    """
     python = sys.executable
     serve = [python, "-P", "-m", "outlive", "serve", SELF_STARTED, "--state-dir", layout.root]
     alive, held = os.pipe()
@@ -163,7 +173,7 @@ def _launch(layout: Layout) -> int:
 
 
 def _open_log(path: str) -> int:
-    """Return a descriptor that appends to the log; one grown too long becomes the old one."""
+    """Return a descriptor that appends to the log; a log above 1 MiB is renamed first, replacing the older one."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     fd = os.open(path, flags, 0o600)
     if os.fstat(fd).st_size > _LOG_BYTES:

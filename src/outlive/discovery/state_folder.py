@@ -1,4 +1,7 @@
-"""The state folder: where it is, created with mode 0700, ours, writable, used by one server at a time."""
+"""The state folder: where it is, that it is this user's alone (mode 0700) and writable, and used by one server at a time.
+
+The paths inside it belong to `core.layout`, the folder's identity to `keeper.common.folder_identity`.
+"""
 
 import contextlib
 import os
@@ -21,7 +24,7 @@ _PRIVATE = 0o700
 
 
 def working_folder() -> str:
-    """Return the current folder; one that was removed under us counts as /."""
+    """Return the current folder; / when it was removed meanwhile."""
     try:
         return os.getcwd()
     except FileNotFoundError:
@@ -29,13 +32,13 @@ def working_folder() -> str:
 
 
 def layout_of(state_dir: str | None) -> Layout:
-    """Return where things lie for a verb that was given `--state-dir`, or was not; makes nothing.
+    """Return the layout for a verb with or without `--state-dir`; creates nothing.
 
-    Looks only at the settings that name the folder: a bad MAX_SESSIONS must not keep anybody from `keeper stop`. A copy
-    gets its own identity.
+    Reads only the settings that name the folder: a bad MAX_SESSIONS must not prevent `keeper stop`. A copied folder gets its own
+    identity.
 
     Raises:
-        ConfigInvalid: The folder's name cannot be used, or one of its locks is no file.
+        ConfigInvalid: The folder's name cannot be used, or one of its locks is not a file.
     """
     flags = {} if state_dir is None else {"state_dir": state_dir}
     folder = working_folder()
@@ -43,21 +46,21 @@ def layout_of(state_dir: str | None) -> Layout:
     resolution = resolve(flags, os.environ, working_folder=folder, files=files, options=[STATE_DIR])
     layout = Layout(resolution.settings.state_dir)
     _check_locks(layout)
-    # A copy by hard links has the original's sockets: no verb may reach its keeper through them.
+    # A copy by hard links holds the original's sockets: no verb may reach the original's keeper through them.
     if os.path.exists(layout.identity):
-        with contextlib.suppress(OSError):  # told where the folder is opened
+        with contextlib.suppress(OSError):  # reported by `open_state_folder`
             claim_folder(layout)
     return layout
 
 
 def open_state_folder(path: str, *, to_write: bool = True) -> Layout:
-    """Create the folder if it is missing, make sure that it is ours alone, and return its layout.
+    """Create the folder if it is missing, make sure that only this user can read it, and return its layout.
 
-    Where nothing is to be written (`to_write`), it may be on a read-only file system: its server lives on.
+    With `to_write` False it may be on a read-only file system: a running server can still be reached there.
 
     Raises:
-        ConfigInvalid: `state_folder`: something else is there, another user's, or it cannot be written; or one of
-            its locks is no file.
+        ConfigInvalid: `state_folder`: the path is no folder, is another user's, or cannot be written; or one of its
+            locks is not a file.
     """
     try:
         os.makedirs(path, mode=_PRIVATE, exist_ok=True)
@@ -71,7 +74,7 @@ def open_state_folder(path: str, *, to_write: bool = True) -> Layout:
     if found.st_uid != os.geteuid():
         raise _refusal(path, f"it belongs to another user (uid {found.st_uid})")
     if found.st_mode & 0o077:
-        # Output and sockets lie here: nobody else may look, whatever mode the folder was made with.
+        # Output and sockets lie here: no other user may read them, whatever mode the folder was created with.
         os.chmod(path, _PRIVATE)
     if to_write and (not os.access(path, os.W_OK | os.X_OK) or _is_read_only(path)):
         raise _refusal(path, "it is not writable")
@@ -87,16 +90,16 @@ def open_state_folder(path: str, *, to_write: bool = True) -> Layout:
 
 
 class ServerLock:
-    """The exclusive right to serve a state folder; held until `__exit__` or death, whatever kind."""
+    """The exclusive right to serve a state folder; held until `__exit__` or the process's end, of any kind."""
 
     def __init__(self, layout: Layout, *, say: Callable[[str], None] | None = None) -> None:
-        """Name the folder; nothing is locked yet. With `say` a server that a client has started has to yield, which is said."""
+        """Name the folder; nothing is locked yet. With `say` a server that a client has started must yield, as it reports."""
         self._layout = layout
         self._say = say
         self._fd = -1
 
     def __enter__(self) -> Self:
-        """Take the lock and leave our pid in it.
+        """Take the lock and write this process's pid into it.
 
         Raises:
             ConfigInvalid: `server_running`; the message names the other server's pid.
@@ -121,7 +124,7 @@ class ServerLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let the next server in."""
+        """Release the lock for the next server."""
         os.close(self._fd)
 
 
@@ -130,13 +133,13 @@ def _refusal(path: str, reason: str) -> ConfigInvalid:
 
 
 def _check_locks(layout: Layout) -> None:
-    """Name a lock that cannot be taken before anything waits for the process that would take it."""
+    """Refuse a lock path that is not a file: its process could never start, and a caller would wait for it in vain."""
     locks = (layout.server_lock, layout.supervisor_lock, layout.supervisor_pid, layout.guardian_lock)
     for lock in (*locks, layout.keeper_lock):
         try:
             mode = os.stat(lock).st_mode
         except OSError:
-            continue  # missing is as it should be; what cannot be looked at is told where it is opened
+            continue  # a missing lock is fine; one that cannot be examined is reported where it is opened
         if not stat.S_ISREG(mode):
             kind = "a folder" if stat.S_ISDIR(mode) else "no file"
             raise ConfigInvalid(
