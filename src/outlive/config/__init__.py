@@ -1,7 +1,7 @@
 """Every option once: name, unit, default, sentence, environment names and flag; flags > environment > files > defaults.
 
-Pure: the environment and the working folder are arguments. Never reads a file and never imports a web library:
-resolving the settings stands before everything else in the start-up time (decision 10).
+Pure: the environment and the working folder are arguments. Reads no file (`discovery.config_files` does) and imports no web
+library, because every start of a server waits until the settings are resolved (decision 10).
 """
 
 from outlive.config.files import ConfigFile

@@ -1,10 +1,6 @@
-"""Who may come in: `AccessSettings`.
+"""Options about callers: access (`AccessSettings`), limits (`LimitSettings`), audit and redaction, and the terminal bridge.
 
-How much a caller may ask for: `LimitSettings`.
-
-What is recorded of who did what, and what is hidden in all that is shown: `AuditSettings`.
-
-How the terminal bridge talks to VS Code: `BridgeOptions`.
+Rows of the table of options only. `server.access` decides with them about a caller; commands are judged by `policy_settings`.
 """
 
 from dataclasses import dataclass
@@ -35,26 +31,29 @@ def _parse_callbacks(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class AccessSettings:
-    """The part of `Settings` that decides about callers."""
+    """The part of `Settings` that decides which callers are let in."""
 
+    # An older and simpler way than tokens (docs/access.md): one key for every caller over TCP.
     mcp_api_key: str = option(
         "key",
         parse_text,
         "",
-        "What every caller over TCP must send (Authorization or X-API-Key); empty asks for none. "
-        "Others can read flags: use the environment.",
+        "Key that every caller over TCP must send (Authorization or X-API-Key); empty asks for none. "
+        "Other users can read flags: use the environment.",
         flag="--mcp-api-key",
         env=("MCP_API_KEY",),
         example="a-long-random-word",
     )
+    # Off by default: a command gets rights at the server only if the operator wants that.
     callbacks: str = option(
         "scope",
         _parse_callbacks,
         "off",
-        "What commands may do here, by a token of their own in OUTLIVE_TOKEN: off, read or run; never more than who starts them.",
+        "What commands may do here, by a token of their own in OUTLIVE_TOKEN: off, read or run; at most what their caller may.",
         flag="--callbacks",
         example="run",
     )
+    # TLS for the TCP ports; the Unix socket needs none.
     tls_cert: str = option(
         "file",
         parse_folder,
@@ -79,6 +78,7 @@ class AccessSettings:
         flag="--tls-client-ca",
         example="/etc/outlive/clients.pem",
     )
+    # Web pages: an allowed origin acts as the user, all others of this machine learn at most which tools there are (decision 72).
     allow_origin: tuple[str, ...] = option(
         "words",
         parse_origins,
@@ -91,15 +91,16 @@ class AccessSettings:
         "switch",
         parse_switch,
         "off",
-        "Refuse pages of this machine that show no token even what they need to learn which tools there are.",
+        "Refuse pages of this machine without a token everything, also the list of tools.",
         flag="--no-hello",
         example="on",
     )
+    # Every other Host is refused: otherwise a foreign page could reach this server under its own name (DNS rebinding).
     public_name: tuple[str, ...] = option(
         "words",
         parse_names,
         "",
-        "What the server is called by others, HOST or HOST:PORT (that port only), separated by commas, "
+        "The server's names beyond this machine, HOST or HOST:PORT (that port only), separated by commas, "
         "beside the names in its certificate: other Hosts are refused.",
         flag="--public-name",
         example="box.example.org",
@@ -140,6 +141,7 @@ class LimitSettings:
 class AuditSettings:
     """The part of `Settings` that decides about the audit log and about secrets in output."""
 
+    # A project may hide more than its user, never less.
     redact: str = option(
         "what",
         parse_hiding,
@@ -163,11 +165,12 @@ class AuditSettings:
         "switch",
         parse_switch,
         "off",
-        "Keep no audit log: nobody can tell later who started, controlled or was refused what.",
+        "Keep no audit log: later there is no record of which caller started, controlled or was refused what.",
         flag="--no-audit",
         example="on",
         project="off",
     )
+    # Size and number together bound the audit log: 128 MiB by default.
     audit_max_bytes: int = option(
         "size",
         parse_size,
@@ -189,6 +192,7 @@ class AuditSettings:
 class BridgeOptions:
     """The part of `Settings` that is about the terminal bridge (promises S3.4 and S3.9)."""
 
+    # An extension that has vanished without a close is noticed after these two times together.
     bridge_ping_s: float = option(
         "time",
         parse_wait,
@@ -210,7 +214,7 @@ class BridgeOptions:
         parse_addresses,
         "",
         "Where extensions listen that the server connects to by itself (ws:// or wss://), separated by commas. "
-        "Others can read flags: a token belongs into the environment.",
+        "Other users can read flags: a token belongs into the environment.",
         flag="--bridge-dial",
         example="ws://127.0.0.1:3001",
     )

@@ -1,6 +1,7 @@
-"""Where commands run, and what their containers are: `ContainerOptions`.
+"""Options about backends and containers: `ContainerOptions`, with the parsers of their values.
 
-Text to values for what containers are made of; as `values`, each with a sentence that says what is wrong.
+Rows of the table of options only: `backends.docker` makes containers from them. As in `values`, a parser raises ValueError with a
+sentence about the mistake.
 """
 
 import re
@@ -20,7 +21,7 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.location import DOCKER, LOCAL, parse_isolation
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,127}")  # of a daemon on another machine
+_VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,127}")  # a volume's name, for a daemon on another machine
 _USER = re.compile(r"[0-9]{1,10}(:[0-9]{1,10})?")
 
 
@@ -39,7 +40,7 @@ def parse_backend(text: str) -> str:
 
 
 def parse_isolation_name(text: str) -> str:
-    """Return who shares a container."""
+    """Return which commands share a container: session or strict."""
     try:
         return parse_isolation(text.strip().lower())
     except InvalidRequest as error:
@@ -47,7 +48,7 @@ def parse_isolation_name(text: str) -> str:
 
 
 def parse_network(text: str) -> str:
-    """Return the name of a network; the machine's own is none, for it leads to what listens on loopback."""
+    """Return the name of a network. The machine's own is refused: it leads to every server that listens on loopback."""
     word = text.strip()
     if word == "host" or not _NAME.fullmatch(word):
         raise ValueError('"none" or the name of a Docker network is needed (not the host\'s own)')
@@ -84,13 +85,14 @@ def parse_mounts(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class ContainerOptions:
-    """The part of `Settings` that decides where commands run that name no place, and what a container may reach and take."""
+    """The part of `Settings` that decides where commands run that name no backend, and what a container may reach and use."""
 
+    # Also a switch: USE_DOCKER is on or off (promise S4.9.docker).
     backend: str = option(
         "name",
         parse_backend,
         "local",
-        "Where commands run that name no place: local, docker, or a node. USE_DOCKER=True means docker.",
+        "Where commands run that name no backend: local, docker, or a node. USE_DOCKER=True means docker.",
         flag="--backend",
         env=("USE_DOCKER",),
         example="docker",
@@ -104,6 +106,8 @@ class ContainerOptions:
         env=("OUTLIVE_DOCKER_IMAGE",),
         example="debian:12",
     )
+    # What a container sees of the disk. The workspace has the same path inside and outside, so that paths in output hold for
+    # both.
     docker_workspace: str = option(
         "path",
         parse_folder,
@@ -120,6 +124,7 @@ class ContainerOptions:
         flag="--docker-mounts",
         example="/srv/models:/models:ro",
     )
+    # None by default: access to a network is something that the operator grants.
     docker_network: str = option(
         "name",
         parse_network,
@@ -132,10 +137,12 @@ class ContainerOptions:
         "user",
         parse_user,
         "",
-        "Whose the processes in containers are, UID or UID:GID; empty: the server's own.",
+        "User of the processes in containers, UID or UID:GID; empty: the server's own.",
         flag="--docker-user",
         example="1000:1000",
     )
+    # Bounds for a whole container, which the daemon enforces with cgroups. Without a bound on processes a fork bomb in a
+    # container would stop the machine.
     docker_memory_bytes: int | None = option(
         "size",
         parse_size_bound,
@@ -174,7 +181,7 @@ class ContainerOptions:
         "who",
         parse_isolation_name,
         "session",
-        "Who shares a container: session (the commands of one principal in one workspace) or strict (nobody).",
+        "Which commands share a container: session (those of one principal in one workspace) or strict (none).",
         flag="--docker-isolation",
         example="strict",
         project="stricter",
@@ -187,11 +194,12 @@ class ContainerOptions:
         flag="--docker-transport",
         example="stream",
     )
+    # A container that is kept saves the next command the time in which the daemon makes a new one.
     docker_idle_s: float = option(
         "time",
         parse_wait,
         "30m",
-        "How long a container stays in which nothing runs.",
+        "How long a container in which nothing runs is kept.",
         flag="--docker-idle",
         unit="seconds",
         project="lower",

@@ -1,6 +1,6 @@
-"""Where the server listens and what a connection may cost: `PortOptions`.
+"""Options about connections: where the server listens (`PortOptions`), and the other servers it connects to (`NodeSettings`).
 
-Other servers that commands may run on: `NodeSettings`.
+Rows of the table of options only: nothing here opens a port or a connection. Callers' rights are in `access_settings`.
 """
 
 import re
@@ -21,7 +21,7 @@ from outlive.core.location import DOCKER, LOCAL
 
 @dataclass(frozen=True, kw_only=True)
 class PortOptions:
-    """The doors' part of `Settings`."""
+    """The part of `Settings` about listening, and about what one connection may use."""
 
     state_dir: str = option(
         "folder",
@@ -39,6 +39,7 @@ class PortOptions:
         "Address to listen on; 127.0.0.1 takes ::1 as well. Beyond this machine it needs TLS and a token or key.",
         flag="--host",
     )
+    # One port for each frontend; several may not share one, since each speaks its own protocol at the same paths.
     jsonrpc_port: int | None = port("8003", "JSON-RPC over WebSocket", flag="--jsonrpc-port")
     mcp_port: int | None = port("8888", "MCP over HTTP", flag="--mcp-port", env=("MCP_REMOTE_PORT",))
     rest_port: int | None = port("8181", "REST", flag="--rest-port", env=("MCP_PORT",))
@@ -52,6 +53,7 @@ class PortOptions:
         env=("MAX_SESSIONS",),
         project="lower",
     )
+    # A line without an end, of a progress bar for instance, must not fill the memory of the server or a client.
     max_line_bytes: int = option(
         "size",
         parse_size,
@@ -62,6 +64,7 @@ class PortOptions:
         unit="bytes",
         project="lower",
     )
+    # A message lies in memory as a whole, several times while it is parsed.
     max_message_bytes: int = option(
         "size",
         parse_size,
@@ -71,6 +74,7 @@ class PortOptions:
         unit="bytes",
         project="lower",
     )
+    # Counts for processes that belong to a connection (`detach` false); all others live on without one.
     reconnect_grace_s: float = option(
         "time",
         parse_seconds,
@@ -87,7 +91,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 
 
 def parse_nodes(text: str) -> tuple[str, ...]:
-    """Return NAME=URL with WebSocket addresses, from those between commas."""
+    """Return NAME=URL for each node between commas, the URLs as WebSocket addresses."""
     found: dict[str, str] = {}
     for word in parse_words(text):
         name, separator, address = word.partition("=")
@@ -115,11 +119,12 @@ class NodeSettings:
         flag="--node",
         example="build=https://build.example:8003",
     )
+    # A file, because other users of the machine can read flags.
     node_tokens: str = option(
         "file",
         parse_folder,
         "",
-        "File with the nodes' tokens, a line NAME TOKEN each; nobody else may read it. "
+        "File with the nodes' tokens, a line NAME TOKEN each; only its owner may be able to read it. "
         "OUTLIVE_NODE_TOKEN_<NAME> in the environment comes first.",
         flag="--node-tokens",
         example="/etc/outlive/node-tokens",

@@ -1,9 +1,9 @@
-"""Configuration files as text: TOML to one text for each option. Pure; finding and reading them is the command line's.
+"""Configuration files as text: TOML to one text for each option, and what a project's file may change (`is_tighter`). Pure.
 
-A key is an option's flag with underscores (`jsonrpc_port = 8003`); a value is text as a flag would have it, or a
-number, true/false, or a list of words. An unknown key is an error: a misspelt limit is no limit.
+A key is an option's flag with underscores (`jsonrpc_port = 8003`); a value is text as a flag has it, a number, true or false, or
+a list of words. An unknown key is an error: a misspelt limit would limit nothing. A project's file may only allow less.
 
-What a project's configuration file may change: only towards less being allowed. Pure.
+Files are found and read by `discovery.config_files`; which file wins is decided by `resolution`.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _KEYS = {option.key: option for option in OPTIONS}
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A configuration file that was read: what kind of file, its path for messages, its content."""
+    """A configuration file that was read: its kind, its path for messages, its content."""
 
     kind: FileKind
     path: str
@@ -31,7 +31,7 @@ class ConfigFile:
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """What a file says about one option, as text."""
+    """A file's value of one option, as text."""
 
     file: ConfigFile
     text: str
@@ -41,7 +41,7 @@ def read_entries(file: ConfigFile) -> dict[str, FileEntry]:
     """Return option name -> entry.
 
     Raises:
-        ConfigInvalid: The file is no TOML, has a key that is no option, or a value that is no value.
+        ConfigInvalid: The file is not TOML, has an unknown key, or a value of an unusable type.
     """
     return {
         _option(file, key).name: FileEntry(file, _text(file, key, value))
@@ -63,6 +63,7 @@ def _parse(file: ConfigFile) -> Mapping[str, object]:
 
 
 def _option(file: ConfigFile, key: str) -> Option:
+    """Return the option of a key; hyphens count as underscores, since flags have them."""
     option = _KEYS.get(key.replace("-", "_"))
     if option is not None:
         return option
@@ -77,6 +78,7 @@ def _option(file: ConfigFile, key: str) -> Option:
 
 
 def _text(file: ConfigFile, key: str, value: object) -> str:
+    """Return a TOML value as the text that a flag would have, so that one parser serves both."""
     option = _option(file, key)
     match value:
         case bool():
@@ -94,7 +96,7 @@ def _text(file: ConfigFile, key: str, value: object) -> str:
             )
 
 
-# What stands further behind allows less: verdicts, and who shares a container.
+# Within each row a later word allows less: verdicts, and which commands share a container.
 _STRICTNESS = {
     word: place for row in (("allow", "ask", "deny"), ("session", "strict")) for place, word in enumerate(row)
 }
@@ -105,11 +107,11 @@ def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN
 
     Args:
         rule: What tighter means for this option.
-        value: What the project's file says, parsed.
-        than: What is in force without it, parsed.
+        value: The value in the project's file, parsed.
+        than: The value that counts without it, parsed.
     """
     match rule:
-        case "lower":
+        case "lower":  # None stands for no bound
             return than is None or (value is not None and bool(value <= than))
         case "subset":
             return _allows_all(than) or (not _allows_all(value) and set(value) <= set(than))
@@ -132,4 +134,5 @@ def is_tighter(rule: Tightening, value: Any, *, than: Any) -> bool:  # noqa: ANN
 
 
 def _allows_all(words: tuple[str, ...]) -> bool:
+    # An empty list of allowed words allows everything, so it is not a subset of any other list.
     return not words or "*" in words

@@ -1,6 +1,7 @@
-"""What an option is: `Option`, one row of the table from which flags, help texts and documentation are made.
+"""What an option is: `Option`, a row of the table from which flags, help texts and documentation are made.
 
-How a setting is declared, once: `option`, a dataclass field that carries everything known about it.
+`option` declares one: it returns a dataclass field whose metadata carries everything known about it. The rows themselves stand in
+`settings` and the modules beside it.
 """
 
 from collections.abc import Callable
@@ -9,8 +10,8 @@ from typing import Any, Literal
 
 from outlive.config.values import parse_port
 
-# How a project's file may change a value: a smaller number, fewer or more words, a switch to one side, a smaller set,
-# a stricter verdict, a stronger profile, more that is hidden.
+# The direction in which a project's file may change a value: a smaller number, fewer or more words, a switch to one side, a
+# smaller set of tools, a stricter verdict, a stronger profile, more redaction.
 Tightening = Literal["lower", "subset", "superset", "on", "off", "narrower", "stricter", "stronger", "hides"]
 
 
@@ -20,7 +21,7 @@ class Option:
 
     Args:
         name: Attribute of `Settings`; its unit is part of the name.
-        kind: What the value is, in one word, as help texts show it.
+        kind: The kind of value in one word, as help texts show it.
         parse: Text to value; raises ValueError with a sentence.
         default: The value without flag and environment, as people write it.
         unit: Unit of the value, "" where there is none.
@@ -49,7 +50,7 @@ class Option:
 
     @property
     def separator(self) -> str:
-        """What stands between the words of a list; patterns may hold commas."""
+        """The character between the words of a list: a line end for patterns, which may hold commas."""
         return "\n" if self.kind == "patterns" else ","
 
     @property
@@ -75,7 +76,7 @@ def option(
     example: str = "",
     project: Tightening | None = None,
 ) -> Any:  # noqa: ANN401 -- a dataclass field stands where the value will be; `field` itself is typed like this
-    """Declare one option; its environment names begin with ours, the documents' own names follow."""
+    """Declare one option; its first environment name is OUTLIVE_ and the flag, those in `env` follow."""
     ours = "OUTLIVE_" + flag.removeprefix("--").replace("-", "_").upper()
     row = {
         "kind": kind,
@@ -92,6 +93,6 @@ def option(
 
 
 def port(default: str, door: str, *, flag: str, env: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 -- as `option`
-    """Declare the port of a door."""
+    """Declare the port of a frontend."""
     sentence = f"Port of {door}; 0 takes any free one, off none."
     return option("port", parse_port, default, sentence, flag=flag, env=env)

@@ -1,6 +1,6 @@
-"""What may be started: `PolicySettings`.
+"""Options about commands: which may be started (`PolicySettings`), and what they may reach and use (`SandboxOptions`).
 
-What bounds commands: `SandboxOptions`.
+Rows of the table of options only. `policy` judges commands by them, and the keeper's sandbox enforces the bounds.
 """
 
 from dataclasses import dataclass
@@ -18,29 +18,30 @@ from outlive.config.values import (
     parse_words,
 )
 
-_MAX_PATIENCE_S = 30 * 86400.0  # a person who has not answered by then has forgotten what it was
+_MAX_APPROVAL_S = 30 * 86400.0  # a person who has not answered within a month will not answer any more
 
 
 def _parse_refusal(text: str) -> str:
-    """Return what becomes of what is not allowed: deny or ask."""
+    """Return the verdict about a command that no rule allows: deny or ask."""
     verdict = parse_verdict(text)
     if verdict == "allow":
         raise ValueError("deny or ask is needed: to allow everything, have no allow rules")
     return verdict
 
 
-def _parse_patience(text: str) -> float:
-    """Return how long somebody is waited for: more than nothing, a month at most."""
+def _parse_approval_time(text: str) -> float:
+    """Return how long a command waits for an approval: more than nothing, a month at most."""
     seconds = parse_seconds(text)
-    if not 0 < seconds <= _MAX_PATIENCE_S:
+    if not 0 < seconds <= _MAX_APPROVAL_S:
         raise ValueError("a time of more than 0 and at most 30d is needed")
     return seconds
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicySettings:
-    """The part of `Settings` that decides about commands."""
+    """The part of `Settings` that decides which commands may be started (docs/policy.md)."""
 
+    # A plain list of programs; the rules below it can also judge arguments.
     allowed_commands: tuple[str, ...] = option(
         "words",
         parse_words,
@@ -51,6 +52,7 @@ class PolicySettings:
         example="git,ls,make",
         project="subset",
     )
+    # Three lists of rules, tried in this order; the first that matches decides.
     deny: tuple[str, ...] = option(
         "words",
         parse_words,
@@ -78,6 +80,7 @@ class PolicySettings:
         example="ls,git status *,make test",
         project="subset",
     )
+    # What happens to commands that no rule decides, and to lines that the parser cannot judge. Both fail closed.
     policy_default: str = option(
         "verdict",
         _parse_refusal,
@@ -98,13 +101,14 @@ class PolicySettings:
     )
     approval_timeout_s: float = option(
         "time",
-        _parse_patience,
+        _parse_approval_time,
         "10m",
         "How long a command waits for a person's approval.",
         flag="--approval-timeout",
         unit="seconds",
         project="lower",
     )
+    # The rest concerns MCP tools only, and counts beside the rules above.
     tools_disabled: bool = option(
         "switch",
         parse_switch,
@@ -154,7 +158,10 @@ class PolicySettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxOptions:
-    """The part of `Settings` that decides what a command may reach and take; None stands for no bound."""
+    """The part of `Settings` that decides what a command may reach and use; None stands for no bound.
+
+    A command may ask for a stronger profile and lower bounds, never for weaker ones (docs/sandbox.md).
+    """
 
     profile: str = option(
         "profile",
@@ -165,6 +172,7 @@ class SandboxOptions:
         example="workspace",
         project="stronger",
     )
+    # No project may change these two: a folder that holds one could open the rest of the disk to its commands.
     sandbox_read: tuple[str, ...] = option(
         "folders",
         parse_words,
@@ -190,6 +198,8 @@ class SandboxOptions:
         example="/srv/projects",
         project="subset",
     )
+    # All off by default: which bound is too low for a build, only its user knows. CPU time and files are counted for each
+    # process, as the kernel does (setrlimit(2)); the others for a command with all its descendants.
     limit_cpu_s: float | None = option(
         "time",
         parse_seconds_bound,

@@ -1,4 +1,7 @@
-"""The documentation page of all settings, made from the table of options: docs/settings.md."""
+"""The documentation page of all settings, generated from the table of options: docs/settings.md.
+
+A test compares the page with this output. The sentences about single options stand beside their declarations.
+"""
 
 from outlive.config.options import Option
 from outlive.config.settings import OPTIONS
@@ -6,8 +9,8 @@ from outlive.config.settings import OPTIONS
 _HEAD = """# Settings
 
 Every option of `outlive serve`. Strongest first: the flag, the environment (an empty variable counts as unset), the
-project's file, the user's file, the system's file, the default. `outlive config show --origin` tells what is in force
-here and who said so. `--state-dir` and its variable are understood by every verb. Sizes take K, M, G and T (powers of
+project's file, the user's file, the system's file, the default. `outlive config show --origin` shows every value here
+and where it comes from. `--state-dir` and its variable are understood by every verb. Sizes take K, M, G and T (powers of
 1024), times ms, s, m, h and d.
 
 ## Files
@@ -19,10 +22,10 @@ here and who said so. `--state-dir` and its variable are understood by every ver
 | `/etc/outlive/config.toml` | the machine |
 
 TOML; a key is the flag with underscores: `jsonrpc_port = 8003`, `retention = "7d"`, `allowed_commands = ["git", "ls"]`.
-An unknown key is an error. `OUTLIVE_CONFIG=FILE` takes one file instead of the user's and the machine's. Whoever can
-write into a folder must not be able to allow anything there: of the options marked below a project's file may choose a
-lower value, fewer allowed or more blocked words, or the stricter side of a switch, and no other option at all. A
-project's file that belongs to another user is left alone.
+An unknown key is an error. `OUTLIVE_CONFIG=FILE` takes one file instead of the user's and the machine's. Write access to
+a folder must not be enough to allow anything there: of the options marked below a project's file may choose a lower
+value, fewer allowed or more blocked words, or the stricter side of a switch, and no other option at all. A project's
+file that belongs to another user is ignored.
 
 ## Options
 
@@ -32,6 +35,7 @@ This page is made from `src/outlive/config`:
 | flag | environment | default | a project | what it does |
 |---|---|---|---|---|
 """
+# The column "a project": in which direction a project's file may change the option.
 _PROJECT = {
     None: "",
     "lower": "lower",
@@ -52,6 +56,7 @@ def render_reference() -> str:
 
 
 def _row(option: Option) -> str:
+    """Return one line of the table."""
     flag = option.flag if option.is_switch else f"{option.flag} {option.kind.upper()}"
     names = ", ".join(f"`{name}`" for name in option.env)
     default = f"`{option.default}`" if option.default else ""
@@ -59,6 +64,6 @@ def _row(option: Option) -> str:
 
 
 if __name__ == "__main__":
-    import sys  # only here: nobody who imports this module writes
+    import sys  # only here: importing this module writes nothing
 
     sys.stdout.write(render_reference())

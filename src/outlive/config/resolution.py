@@ -20,7 +20,7 @@ Source = Literal["flag", "environment", "operator", "project", "user", "system",
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: what kind of place, and its name (a flag, a variable, a file)."""
+    """Where a value came from: the kind of source, its name (a flag, a variable, a file), and the text there."""
 
     source: Source
     place: str
@@ -29,14 +29,17 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """The settings and where each came from: who asks for a port by name is told when it is taken."""
+    """The settings, and where each came from.
+
+    The origin matters later, too: a taken port is an error if it was chosen, and is skipped if it is the default.
+    """
 
     settings: Settings
     origins: Mapping[str, Origin]
 
     @property
     def sources(self) -> dict[str, Source]:
-        """The kind of place of each option."""
+        """The kind of source of each option."""
         return {name: origin.source for name, origin in self.origins.items()}
 
 
@@ -54,15 +57,15 @@ def resolve(
     Args:
         flags: Option name to text, only those that were given.
         environ: The environment; an empty variable counts as unset.
-        working_folder: Absolute; what a relative state folder is relative to.
+        working_folder: Absolute; a relative state folder is relative to it.
         files: The configuration files, in any order, at most one of each kind.
-        options: Those that are looked at; the others keep their defaults, whatever is said about them.
-        remembered: Option name to text, as the operator's server of this folder was told. They come before what files say, and
-            the environment does not count; a project's file may tighten them, and what would loosen them is left alone.
+        options: The options that are resolved; all others keep their defaults, even when a source sets them.
+        remembered: Option name to text, the settings of the folder's operator. They come before the files, and the environment
+            does not count; a project's file may tighten them, and values that would loosen them are ignored.
 
     Raises:
-        ConfigInvalid: A value cannot be understood, a file has a key that is none, or a project file loosens
-            something; the message names the flag, variable or file it came from.
+        ConfigInvalid: A value cannot be understood, a file has an unknown key, or a project file loosens something; the
+            message names the flag, variable or file.
     """
     wanted = {option.name for option in options}
     entries = {file.kind: read_entries(file) for file in files}
@@ -88,7 +91,7 @@ def resolve(
 
 
 def misspelt_names(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return (name, what was probably meant) for variables of ours that no option reads."""
+    """Return (name, the name that was probably meant) for variables of ours that no option reads."""
     known = [name for option in OPTIONS for name in option.env]
     unknown = [
         name
@@ -104,11 +107,13 @@ def misspelt_names(environ: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _files(entries: Mapping[FileKind, dict[str, FileEntry]]) -> list[dict[str, FileEntry]]:
+    """Return the files' entries, the strongest file first."""
     strongest_first: tuple[FileKind, ...] = ("project", "user", "system")
     return [entries[kind] for kind in strongest_first if kind in entries]
 
 
 def _given(option: Option, flags: Mapping[str, str], environ: Mapping[str, str]) -> Origin | None:
+    """Return the value from flag or environment; None when neither sets the option."""
     if option.name in flags:
         return Origin("flag", option.flag, flags[option.name])
     for name in option.env:
@@ -118,7 +123,7 @@ def _given(option: Option, flags: Mapping[str, str], environ: Mapping[str, str])
 
 
 def _of_operator(option: Option, text: str, said: list[FileEntry]) -> Origin:
-    """Return what the operator's server was told, or the project's word where that is tighter."""
+    """Return the operator's value, or the project's where that one is tighter."""
     origin = Origin("operator", option.flag, text)
     entry = said[0] if said and said[0].file.kind == "project" else None
     if entry is None or option.project is None:
@@ -129,7 +134,7 @@ def _of_operator(option: Option, text: str, said: list[FileEntry]) -> Origin:
 
 
 def _of_files(option: Option, said: list[FileEntry]) -> Origin:
-    """Return the strongest file's word; a project's one is held against what would be in force without it."""
+    """Return the strongest file's value; a project's value is compared with the one that would count without it."""
     entry = said[0]
     origin = Origin(entry.file.kind, f"{entry.file.path}: {option.key}", entry.text)
     if entry.file.kind != "project":
@@ -158,6 +163,7 @@ def _of_files(option: Option, said: list[FileEntry]) -> Origin:
 
 
 def _parsed(option: Option, origin: Origin) -> object:
+    """Return the value; an error names the source as the user wrote it, and an example to copy."""
     try:
         return option.parse(origin.text)
     except ValueError as error:
@@ -171,8 +177,9 @@ def _parsed(option: Option, origin: Origin) -> object:
 
 
 def _default_state_dir(environ: Mapping[str, str]) -> str:
+    """Return $XDG_STATE_HOME/outlive, else ~/.local/state/outlive (XDG Base Directory Specification)."""
     base = environ.get("XDG_STATE_HOME", "")
-    if not base.startswith("/"):  # relative ones are to be ignored (XDG Base Directory Specification 0.8)
+    if not base.startswith("/"):  # relative paths have to be ignored (XDG Base Directory Specification 0.8)
         home = environ.get("HOME", "")
         if not home.startswith("/"):
             raise ConfigInvalid(
@@ -185,6 +192,7 @@ def _default_state_dir(environ: Mapping[str, str]) -> str:
 
 
 def _absolute(path: str, environ: Mapping[str, str], working_folder: str) -> str:
+    """Return the path with ~ replaced (a configuration file has no shell that would do it) and made absolute."""
     if path == "~" or path.startswith("~/"):
         path = environ.get("HOME", "~") + path[1:]
     return os.path.normpath(os.path.join(working_folder, path))

@@ -1,4 +1,8 @@
-"""All settings of the server: `Settings`, each option once. Where their values come from is in `resolution`."""
+"""All settings of the server: `Settings`, each option once, and the table `OPTIONS`.
+
+A row declares everything that is known about an option: flags, help, documentation, checks of configuration files come from it.
+Values are found by `resolution`. The groups in other modules are parts of the same table.
+"""
 
 from dataclasses import dataclass, fields
 
@@ -32,6 +36,7 @@ class Settings(
 ):
     """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""
 
+    # Fewer tools cost an agent fewer tokens in every conversation.
     mcp_tools: str = option(
         "set",
         parse_tool_set,
@@ -40,6 +45,7 @@ class Settings(
         flag="--mcp-tools",
         project="narrower",
     )
+    # Long enough for a program to write its state, short enough for a person who waits.
     grace_s: float = option(
         "time",
         parse_seconds,
@@ -48,6 +54,7 @@ class Settings(
         flag="--grace",
         unit="seconds",
     )
+    # These bound the time and the size of a single MCP call: hosts commonly give up on a call after a minute.
     command_timeout_s: float = option(
         "time",
         parse_seconds,
@@ -84,6 +91,8 @@ class Settings(
         env=("TERMINATION_TIMEOUT",),
         unit="seconds",
     )
+    # What stays on the disk: of one process, of all finished ones, for how long, and how many. Whichever bound is reached first
+    # counts.
     output_limit_bytes: int = option(
         "size",
         parse_size,
@@ -116,18 +125,19 @@ class Settings(
         "How many finished processes are remembered.",
         flag="--retention-count",
     )
+    # What the server writes about itself; its audit log is a part of `AuditSettings`.
     log_level: str = option(
         "level",
         parse_level,
         "info",
-        "What the server says on stderr: debug, info, warning or error.",
+        "What the server logs on stderr: debug, info, warning or error.",
         flag="--log-level",
     )
     log_form: str = option(
         "form",
         parse_log_form,
         "auto",
-        "How it says so: console (lines for people), json (one object a line), or auto: console on a terminal.",
+        "Form of the log lines: console (for people), json (one object a line), or auto: console on a terminal.",
         flag="--log-form",
     )
     print_json: bool = option(
@@ -138,6 +148,7 @@ class Settings(
         flag="--print-json",
         example="on",
     )
+    # Off by default, because surviving the server's end is what outlive is for.
     stop_processes: bool = option(
         "switch",
         parse_switch,
@@ -148,4 +159,5 @@ class Settings(
     )
 
 
+# In the order of the declarations, which is the order of the documentation. The only instances of `Option`.
 OPTIONS: tuple[Option, ...] = tuple(Option(name=entry.name, **entry.metadata) for entry in fields(Settings))

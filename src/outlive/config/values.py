@@ -1,9 +1,7 @@
-"""Text to values: one small parser for each kind of option, each with a sentence that says what is wrong.
+"""Text to values: one small parser for each kind of option, and for servers' addresses (`websocket_url`, `web_url`). Pure.
 
-Owns the spelling of sizes, times, ports and hosts. Raises ValueError with that sentence; `config.settings` adds
-the option's name and the source.
-
-Addresses of servers as people write them: `websocket_url`, `web_url`. Pure.
+Owns the spelling of sizes, times, ports, hosts and addresses. A parser raises ValueError with a sentence about the mistake;
+`config.resolution` adds the option's name and the source of the text.
 """
 
 import math
@@ -12,12 +10,14 @@ from urllib.parse import urlsplit
 
 from outlive.core.sandbox import MIN_CPUS, Profile
 
+# The words of options with a closed set of values; help texts show them in this order.
 _VERDICTS = ("allow", "ask", "deny")
 _TOOL_SETS = ("lean", "documents", "terminals", "all")
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-HIDING = ("off", "secrets", "all")  # more and more
+HIDING = ("off", "secrets", "all")  # each hides more than the one before it
 _LOG_FORMS = ("auto", "console", "json")
+# Every way to write this machine's own address means both families: 127.0.0.1 and ::1.
 _LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1", "[::1]": "::1"}
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TIME_UNITS = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -28,7 +28,7 @@ _OFF = "off"
 
 
 def parse_folder(text: str) -> str:
-    """Return the path as written; making it absolute is the resolver's part."""
+    """Return the path as written; `config.resolution` makes it absolute."""
     if "\0" in text:
         raise ValueError("a path cannot hold a NUL character")
     return text
@@ -39,6 +39,7 @@ def parse_host(text: str) -> str:
     word = text.strip().lower()
     if (host := _LOOPBACK.get(word)) is not None:
         return host
+    # OUTLIVE_HOST names the server to connect to for other verbs: a URL there is a frequent mistake.
     if "://" in word:
         raise ValueError("that names another server, for `outlive --host URL`: unset it to start one here")
     import ipaddress  # noqa: PLC0415 -- start-up time: few listen beyond loopback
@@ -103,7 +104,7 @@ def parse_addresses(text: str) -> tuple[str, ...]:
         scheme, separator, rest = address.partition("://")
         host = rest.partition("/")[0].partition("?")[0]
         if scheme.lower() not in {"ws", "wss"} or not separator or not host or "@" in host or "#" in rest:
-            shown = address.partition("?")[0][:60]  # a token may stand behind
+            shown = address.partition("?")[0][:60]  # without the query, which may hold a token
             raise ValueError(f"{shown!r} is no address of a WebSocket: ws://host:port or wss://host:port")
     return addresses
 
@@ -160,15 +161,15 @@ def parse_lines(text: str) -> tuple[str, ...]:
 
 
 def parse_verdict(text: str) -> str:
-    """Return what becomes of a command: allow, ask or deny."""
+    """Return the verdict about a command: allow, ask or deny."""
     word = text.strip().lower()
     if word not in _VERDICTS:
         raise ValueError(f"one of {', '.join(_VERDICTS)} is needed")
     return word
 
 
-# One name, `*.` before it at most, or an IPv4 or [IPv6] address; a port behind a colon.
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORTS = {"http": 80, "https": 443}  # RFC 9110, sections 4.2.1 and 4.2.2
+# A name, with at most one `*.` before it, or an IPv4 or [IPv6] address; then, optionally, a colon and a port.
 _NAME = re.compile(
     r"(?:(?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?", re.ASCII
 )
@@ -196,13 +197,14 @@ def parse_origins(text: str) -> tuple[str, ...]:
             raise ValueError(
                 f"{word[:60]!r} is no origin: scheme://host or scheme://host:port, without a path"
             )
+        # Browsers leave the scheme's own port out of an Origin (RFC 6454, section 6.1): with it the words would never match.
         default = _DEFAULT_PORTS.get(scheme)
         found.append(f"{scheme}://{authority.removesuffix(f':{default}') if default else authority}")
     return tuple(found)
 
 
 def parse_switch(text: str) -> bool:
-    """Return what a switch in the environment says."""
+    """Return the value of a switch in the environment or a file."""
     word = text.strip().lower()
     if word not in _YES | _NO:
         raise ValueError("a switch is 1 or 0, true or false, yes or no, on or off")
@@ -247,6 +249,7 @@ def parse_tool_set(text: str) -> str:
 
 
 def _split(text: str) -> tuple[float | None, str]:
+    """Return number and unit of "16 MiB"; None where there is no finite number."""
     word = text.strip().lower()
     digits = word.rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = word[len(digits) :].strip()
@@ -259,13 +262,14 @@ def _split(text: str) -> tuple[float | None, str]:
     return (number if math.isfinite(number) else None), unit
 
 
+# A person may name a server by its web address or by the WebSocket's own: both are the same server.
 JSONRPC_PATH = "/ws/mcp"
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _WEB = {"ws": "http", "wss": "https"}
 
 
 def websocket_url(text: str) -> str:
-    """Return where a server's JSON-RPC is, from "https://build.example:8003", "wss://…/ws/mcp" or "build.example:8003".
+    """Return a server's JSON-RPC address, from "https://build.example:8003", "wss://…/ws/mcp" or "build.example:8003".
 
     Raises:
         ValueError: It is no such address, or has a user or a password in it.
@@ -286,10 +290,10 @@ def websocket_url(text: str) -> str:
 
 
 def web_url(text: str) -> str:
-    """Return the server's root for HTTP requests, from what `websocket_url` takes.
+    """Return the server's root for HTTP requests, from any address that `websocket_url` takes.
 
     Raises:
-        ValueError: As there.
+        ValueError: As in `websocket_url`.
     """
     parts = urlsplit(websocket_url(text))
     return f"{_WEB[parts.scheme]}://{parts.netloc}{parts.path.removesuffix(JSONRPC_PATH)}"
