@@ -99,7 +99,7 @@ _DENIED = (
 
 
 class Entries:
-    """Turns events, and entries that belong to no event, into documents; for one thread. Never sees input, output or environment."""
+    """Turns events, and entries without an event, into documents; for one thread. Never sees input, output or environment."""
 
     def __init__(self, *, redact: Callable[[str], str]) -> None:
         """Take `redact`, which removes secrets from texts."""

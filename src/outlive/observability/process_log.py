@@ -1,6 +1,7 @@
-"""The server's log lines for the engine's events: one summary line for each process at its end, approvals, the keeper's connections.
+"""The server's log lines for the engine's events: one summary line for each process, approvals, the keeper's connections.
 
-Formatting and writing belong to `logs`; the record of who did what belongs to `audit`. Never logs output, environment or keys.
+Formatting and writing belong to `logs`; the record of each caller's actions belongs to `audit`. Never logs output, environment or
+keys.
 """
 
 import asyncio
