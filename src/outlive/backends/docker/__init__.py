@@ -1,4 +1,5 @@
-"""Docker as a place of execution: containers are made, found again and removed here; what runs in them is the keeper's.
+"""The Docker backend: containers are made, found again and removed here; the commands inside them belong to the keeper.
 
-The daemon is asked to make, inspect and remove containers and for nothing else: no output passes through it.
+The daemon makes, inspects and removes containers, and carries a stream only where no socket reaches a container
+(`stream_transport`).
 """

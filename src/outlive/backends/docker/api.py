@@ -1,8 +1,7 @@
-"""The Docker daemon, asked: a thin asynchronous client over aiodocker, which is loaded when it is first needed.
+"""Calls to the Docker daemon: `DockerApi`, a thin asynchronous client over aiodocker, which is imported when it is first needed.
 
-Every call has a deadline, and every failure is one of ours (`OutliveError`), with what to do about it. What containers
-are for is not known here (`maker`). One `DockerApi` serves one conversation: a daemon that restarts leaves no dead
-connection behind.
+Every call has a deadline, and every failure becomes an `OutliveError` with a hint. What containers are for is `maker`'s to know.
+One `DockerApi` serves a few calls in a row and is closed: a daemon that restarts leaves no dead connection behind.
 """
 
 import asyncio
@@ -21,18 +20,18 @@ _T = TypeVar("_T")
 
 _NOT_FOUND = 404
 _CONFLICT = 409
-_UNREACHABLE = 900  # aiodocker's own: nobody answers at the address
+_UNREACHABLE = 900  # aiodocker's own number: no daemon answers at the address
 
 
 class NoSuchContainer(Exception):
-    """The container that was named is gone; never seen outside of this package."""
+    """The container is gone; never leaves this package."""
 
 
 class DockerApi:
-    """One conversation with the daemon: `async with DockerApi(settings) as api`."""
+    """A few calls to the daemon over one connection: `async with DockerApi(settings) as api`."""
 
     def __init__(self, settings: DockerSettings) -> None:
-        """Take where the daemon is and how long it may take."""
+        """Take the daemon's address and the deadlines."""
         self._settings = settings
         self._docker: Any = None
         self._error: type[Exception] = OSError
@@ -41,14 +40,14 @@ class DockerApi:
         """Load the client and agree on a version of the protocol.
 
         Raises:
-            StartFailed: `docker_unavailable`: aiodocker is missing, nobody listens, or we may not connect.
+            StartFailed: `docker_unavailable`: aiodocker is missing, no daemon listens, or this user may not connect.
             BackendUnavailable: `docker_timeout`.
         """
         endpoint = self._settings.endpoint
-        package = await asyncio.to_thread(_load)  # importing takes 0.3 s, the first time
+        package = await asyncio.to_thread(_load)  # the first import takes 0.3 s
         context = await asyncio.to_thread(_tls, endpoint.cert_folder) if endpoint.cert_folder else None
         self._error = package.exceptions.DockerError
-        # Only "https" makes aiodocker use a context that was given.
+        # aiodocker uses a given TLS context only with the scheme "https".
         host = endpoint.host if context is None else endpoint.host.replace("tcp://", "https://", 1)
         try:
             self._docker = package.Docker(url=host, ssl_context=context)
@@ -66,13 +65,13 @@ class DockerApi:
         return self
 
     async def __aexit__(self, *_exception: object) -> None:
-        """Hang up."""
+        """Close the connection."""
         docker, self._docker = self._docker, None
         if docker is not None:
             await docker.close()
 
     async def image(self, name: str) -> Mapping[str, Any] | None:
-        """Return what the daemon knows of an image, None when it does not have it."""
+        """Return the daemon's facts about an image, None when it does not have it."""
         try:
             found: Mapping[str, Any] = await self._ask(self._docker.images.inspect(name))
         except NoSuchContainer:
@@ -119,7 +118,7 @@ class DockerApi:
         await self._ask(container.put_archive(path, archive), within_s=self._settings.start_s)
 
     async def inspect(self, container_id: str) -> Mapping[str, Any]:
-        """Return what the daemon knows of a container.
+        """Return the daemon's facts about a container.
 
         Raises:
             NoSuchContainer: It is gone.
@@ -146,12 +145,12 @@ class DockerApi:
         await self._ask(self._docker.containers.container(container_id).rename(name))
 
     async def unpause(self, container_id: str) -> None:
-        """Let it go on; it may go on already."""
+        """Resume a paused container; one that is not paused is left as it is."""
         with contextlib.suppress(StartFailed):
             await self._ask(self._docker.containers.container(container_id).unpause())
 
     async def remove(self, container_id: str, *, with_volumes: bool = True) -> None:
-        """Kill and remove it; it may be gone, or be being removed. Volumes with a name stay."""
+        """Kill and remove a container; success also when it is gone or being removed already. Named volumes stay."""
         container = self._docker.containers.container(container_id)
         try:
             await self._ask(container.delete(force=True, v=with_volumes), within_s=self._settings.start_s)
@@ -162,6 +161,7 @@ class DockerApi:
                 raise
 
     async def _ask(self, call: Awaitable[_T], *, within_s: float | None = None) -> _T:
+        """Return the daemon's answer to a call; the one place where aiodocker's errors become ours."""
         seconds = self._settings.answer_s if within_s is None else within_s
         try:
             async with asyncio.timeout(seconds):
@@ -176,6 +176,7 @@ class DockerApi:
             raise _unreachable(self._settings.endpoint.host, error) from error
 
     def _ours(self, error: Exception) -> Exception:
+        """Return our error for one of aiodocker's."""
         status = int(getattr(error, "status", 0))
         said = str(getattr(error, "message", error)).strip()
         if status == _UNREACHABLE:
@@ -236,7 +237,7 @@ def _unreachable(host: str, error: BaseException) -> OutliveError:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and what lies behind it; aiodocker raises without `from`."""
+    """Yield the error and its causes; aiodocker raises without `from`, so the context is followed, too."""
     current: BaseException | None = error
     for _ in range(10):
         if current is None:

@@ -1,12 +1,10 @@
-"""The containers of one state folder: `Containers` remembers plans, has them running, and removes what nobody uses.
+"""The containers of one state folder: `Containers` keeps plans and makes containers run, `Collector` removes unused ones.
 
-The daemon is asked only when a container has to be made or removed: one that runs is known by its first process and by
-the socket on which its runner listens, so that starts go on while the daemon is away.
+The daemon is called only when a container has to be made or removed. A running one is known by its first process and by the
+socket on which its runner listens, so that starts go on while the daemon is away.
 
-Containers that nobody uses are removed, and their folders with them: `Collector` decides when.
-
-One of a session of commands goes when nobody has lived in it for a while, one that was a process's own when that
-process is over. Only containers with this state folder's label are ever touched.
+A container that commands share is removed when none has lived in it for a while; a process's own container when that process is
+over. Only containers with this state folder's label are ever removed. How a container is made belongs to `maker`.
 """
 
 import asyncio
@@ -34,17 +32,17 @@ _logger = logging.getLogger(__name__)
 
 _SWEEPS_PER_IDLE = 4
 _LONGEST_PAUSE_S = 60.0
-# Between `ready` and the process that lives there lies its start; afterwards nobody will ever use a strict one again.
+# A strict container is used once: after `ready`, its process has so long to start in it.
 _STRICT_S = 60.0
 
 
 def is_strict(name: str) -> bool:
-    """Tell whether the container of this name is one process's own (`ContainerPlan.name`)."""
+    """Tell whether the container of this name belongs to one process alone (`ContainerPlan.name`)."""
     return name.startswith("strict-")
 
 
 class Collector:
-    """Knows when each container was last used; for one event loop. What is live is never touched."""
+    """Removes containers that were not used for a while; for one event loop. One with a living process is never removed."""
 
     def __init__(
         self,
@@ -56,7 +54,16 @@ class Collector:
         alone: Callable[[str], AbstractAsyncContextManager[None]],
         forget: Callable[[str], None],
     ) -> None:
-        """`alone(name)` is entered by whoever makes or removes a container; `forget` hears what is about to be removed; the others as in `Containers`."""
+        """Take the state folder and the owner's functions.
+
+        Args:
+            layout: The state folder.
+            settings: How the daemon is reached, and how long an unused container stays.
+            state: Returns the state folder's label.
+            living: Returns the names of the containers in which a process lives or is about to.
+            alone: A lock for one name; held while its container is made or removed.
+            forget: Called with the name of a container just before it is removed.
+        """
         self._layout = layout
         self._settings = settings
         self._state = state
@@ -66,27 +73,27 @@ class Collector:
         self._used_at: dict[str, float] = {}
 
     def touch(self, name: str) -> None:
-        """Take note that a container is being used."""
+        """Record that a container is being used."""
         self._used_at[name] = time.monotonic()
 
     async def run(self) -> None:
-        """Look for what nobody uses from time to time, for ever."""
+        """Look for unused containers from time to time, for ever."""
         pause_s = min(self._settings.idle_s / _SWEEPS_PER_IDLE, _LONGEST_PAUSE_S)
         while True:
             try:
                 await self.sweep()
-            except (OutliveError, OSError) as error:  # the daemon is away: another time
+            except (OutliveError, OSError) as error:  # the daemon is away: the next round tries again
                 _logger.debug("unused containers could not be looked for", extra={"reason": str(error)})
             await asyncio.sleep(pause_s)
 
     async def sweep(self) -> None:
-        """Remove what is due. Containers that are seen for the first time count as used now.
+        """Remove the containers whose time is over. One that is seen for the first time counts as used now.
 
         Raises:
             OutliveError: The daemon does not answer, or refuses.
         """
         if not await asyncio.to_thread(folders.was_used, self._layout):
-            return  # Docker was never used here: the client is not even loaded
+            return  # Docker was never used with this state folder: its client is not even imported
         async with DockerApi(self._settings) as api:
             found = await self._found(api)
             await self._remove_aside(api)
@@ -104,17 +111,16 @@ class Collector:
                 await self.remove(name, is_due=lambda name=name: self._is_due(name))  # type: ignore[misc] # a default binds it
 
     async def remove(self, name: str, *, is_due: Callable[[], bool]) -> None:
-        """Remove a container and its folder, unless somebody lives in it or `is_due` says no once nobody makes it any more.
+        """Remove a container and its folder, unless a process lives in it, or `is_due` returns False under its lock.
 
         Raises:
-            OutliveError: The daemon does not answer, or refuses; it is tried again later.
+            OutliveError: The daemon does not answer, or refuses; a later round tries again.
         """
         async with self._alone(name):
             if name in self._living() or not is_due():
                 return
-            self._forget(
-                name
-            )  # first: from now on `ready` waits for us, and does not believe what still runs
+            # First: from now on `ready` waits for the lock, and does not trust the container that still runs.
+            self._forget(name)
             async with DockerApi(self._settings) as api:
                 for container_id in (await self._found(api)).get(name, []):
                     await api.remove(container_id)
@@ -123,13 +129,13 @@ class Collector:
         _logger.info("container removed", extra={"container": name})
 
     async def _remove_aside(self, api: DockerApi) -> None:
-        """Remove those that get no more commands as soon as nothing lives in them."""
+        """Remove the containers that were set aside, once no command lives in them."""
         for one in await api.find({Labels.STATE: await asyncio.to_thread(self._state)}):
             if not is_set_aside(one):
                 continue
             with contextlib.suppress(NoSuchContainer):
                 pid = int((await api.inspect(str(one["Id"])))["State"].get("Pid") or 0)
-                # One that never ran lends its volume, for a moment (`Streaming.lend_runner`).
+                # One that never ran is needed for a moment: it lends its volume (`Streaming.lend_runner`).
                 is_lender = one["State"] == "created" and time.time() - one["Created"] < _STRICT_S
                 if not is_lender and not await asyncio.to_thread(has_commands, pid):
                     await api.remove(str(one["Id"]))
@@ -148,14 +154,14 @@ class Collector:
         return found
 
 
-# The runner needs 2 ms. Who does not answer for so long is looked at through the daemon, and loses nothing by that.
+# The runner needs 2 ms. A container that is silent for so long is examined through the daemon, and loses nothing by that.
 _ANSWERS_S = 2.0
 
 
 class _Making:
-    """What everybody shares who makes or removes one container: `async with` has it for one of them at a time.
+    """The lock and the latest failure of one container's making and removing; `async with` admits one caller at a time.
 
-    Whoever uses it holds it, not a part of it: it goes when nobody does.
+    Callers hold this object, and a `WeakValueDictionary` finds it: it is gone when no caller uses it.
     """
 
     def __init__(self) -> None:
@@ -171,7 +177,7 @@ class _Making:
 
 
 class Containers:
-    """`open` begins to look after unused containers, `close` ends that and removes nothing. For one event loop."""
+    """The containers of one state folder, for one event loop. `open` begins to remove unused ones, `close` ends that."""
 
     def __init__(
         self,
@@ -183,14 +189,14 @@ class Containers:
         lock: LockToHand,
         living: Callable[[], set[str]],
     ) -> None:
-        """Take the folder and how to do things.
+        """Take the state folder and the functions of its owner.
 
         Args:
             layout: The state folder.
             settings: How the daemon is reached, and how long an unused container stays.
             connect: Returns a connected non-blocking SEQPACKET socket for a path (`keeper.sockets.connect_unix`).
             runner: Returns the runner's file for a machine, "x86_64" or "aarch64"; may block.
-            lock: Returns the supervisor's lock, by which runners know it.
+            lock: Returns the supervisor's lock, by which runners recognize a supervisor.
             living: Returns the names of the containers in which a process lives or is about to; quick.
         """
         self._layout = layout
@@ -213,13 +219,13 @@ class Containers:
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Begin to look after what nobody uses."""
+        """Begin to look for unused containers."""
         if self._task is None:
             group = await self._stack.enter_async_context(asyncio.TaskGroup())
             self._task = group.create_task(self._collector.run(), name="unused containers")
 
     async def close(self) -> None:
-        """Stop looking after them; containers and what runs in them go on."""
+        """Stop looking for them; containers and their commands go on."""
         if self._task is not None:
             self._task.cancel()
         self._task = None
@@ -228,7 +234,7 @@ class Containers:
             self._shut(name)
 
     async def remember(self, plan: ContainerPlan) -> str:
-        """Write down what a container is made of, and return its name; `ready` makes it.
+        """Write the plan of a container, and return its name; `ready` makes it.
 
         Raises:
             InvalidRequest: Image, network or user of the plan cannot be used.
@@ -249,14 +255,14 @@ class Containers:
     async def ready(self, name: str) -> None:
         """Return when the container runs and its runner answers.
 
-        Callers for one name wait for one making, and all hear of its failure. One that runs costs no call to the daemon.
+        Callers for one name wait for one attempt, and share its failure. A running container costs no call to the daemon.
 
         Raises:
-            StartFailed, CommandRefused, InvalidRequest: It cannot be made; the reason is said.
+            StartFailed, CommandRefused, InvalidRequest: It cannot be made, for the reason in the message.
             BackendUnavailable: The daemon does not answer, or the runner does not.
             StoreCorrupt: The plan is damaged.
 
-        Cancellation: safe; another caller that waits goes on with the making.
+        Cancellation: safe; another waiting caller goes on with the attempt.
         """
         self._collector.touch(name)
         door = self._doors.get(name)
@@ -265,9 +271,9 @@ class Containers:
         making = self._making(name)
         failures = making.failures
         async with making:
-            if (
-                making.failures != failures and making.error is not None
-            ):  # of an attempt that began after we asked
+            # The attempt began after this call, so its failure is this call's, too. A new object: one error raised in several
+            # places mixes up tracebacks.
+            if making.failures != failures and making.error is not None:
                 raise error_from_slug(
                     making.error.code,
                     making.error.message,
@@ -285,10 +291,10 @@ class Containers:
             self._collector.touch(name)
 
     async def let_go(self, name: str) -> None:
-        """Hear that a process in this container is over and let go of: one that was its own goes at once.
+        """Record that a process in this container is over; a container of its own is removed at once.
 
         Raises:
-            OutliveError: The daemon could not be asked; the container is removed later.
+            OutliveError: The daemon did not answer; the container is removed later.
         """
         self._collector.touch(name)
         if is_strict(name):
@@ -303,23 +309,26 @@ class Containers:
         return making
 
     async def _open_door(self, name: str) -> None:
+        """Find the way into a container: the known one if its runner answers, else by `Maker`."""
         door = self._doors.get(name)
         if door is not None and door.is_trusted:
             return
         self._shut(name)
         known, path = await asyncio.to_thread(folders.known_way, self._layout, name)
-        if known and door is None:  # one that was asked in vain is looked at through the daemon
+        if (
+            known and door is None
+        ):  # a door that has not answered just now is left to `Maker`, which asks the daemon
             with contextlib.suppress(ProcessLookupError):
                 door = Door(path, known, connect=self._connect)
                 if await _has_answered(door):
                     self._doors[name] = door
                     return
-        if (plan := self._plans.get(name)) is not None:  # somebody may have removed the folder
+        if (plan := self._plans.get(name)) is not None:  # the folder may have been removed meanwhile
             await asyncio.to_thread(folders.write_plan, self._layout, plan)
         self._doors[name] = await self._maker.make(name, is_in_use=name in self._living())
 
     def _forget(self, name: str) -> None:
-        """Believe nothing of what is known about a container: it is being removed, and its folder with it."""
+        """Drop everything that is known about a container: it is being removed, and its folder with it."""
         self._shut(name)
         self._plans.pop(name, None)
 
@@ -330,7 +339,7 @@ class Containers:
 
 
 async def _has_answered(door: Door) -> bool:
-    """Tell whether it answers; else it is closed."""
+    """Tell whether the runner answers; if not, the door is closed."""
     is_open = False
     try:
         is_open = await door.answers(_ANSWERS_S)

@@ -1,6 +1,7 @@
 """One stream into a container through the Docker daemon (`POST /exec/{id}/start`), with the standard library only.
 
-The ferry lives as long as its container and needs two calls: aiodocker would cost it 40 MB (decision 122).
+The ferry lives as long as its container and needs two calls only: importing aiodocker would cost it 40 MB (decision 122). What
+travels over the stream belongs to `ferry`; all other calls to the daemon to `api`.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ class ContainerGone(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSettings:
-    """What a ferry has to know: the daemon as in `Endpoint`, the container's id, the command to start in it."""
+    """A ferry's settings: the daemon as in `Endpoint`, the container's id, and the command to start in it."""
 
     host: str
     cert_folder: str
@@ -47,12 +48,13 @@ async def open_stream(settings: StreamSettings) -> tuple[asyncio.StreamReader, a
             settings, "POST", f"/containers/{settings.container}/exec", {**words, "Cmd": settings.command}
         )
         if status != _CREATED:
-            await _say_if_gone(settings)
+            await _raise_if_gone(settings)
             raise ValueError(f"the daemon refuses ({status}): {str(made.get('message', ''))[:300]}")
         return await _start(settings, str(made["Id"]))
 
 
 async def _start(settings: StreamSettings, made: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Start an exec; its HTTP connection becomes the stream (Docker Engine API, "Stream hijacking")."""
     reader, writer = await _connect(settings)
     status = 0
     try:
@@ -67,13 +69,14 @@ async def _start(settings: StreamSettings, made: str) -> tuple[asyncio.StreamRea
     return reader, writer
 
 
-async def _say_if_gone(settings: StreamSettings) -> None:
+async def _raise_if_gone(settings: StreamSettings) -> None:
     status, about = await _ask(settings, "GET", f"/containers/{settings.container}/json", None)
     if status == _NOT_FOUND or (status == _OK and not about["State"]["Running"]):
         raise ContainerGone(settings.container)
 
 
 async def _connect(settings: StreamSettings) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to the daemon as DOCKER_HOST says: unix://, or tcp:// with or without TLS."""
     scheme, _, rest = settings.host.partition("://")
     if scheme == "unix":
         return await asyncio.open_unix_connection(rest, limit=_MOST_HEAD * 4)
@@ -86,7 +89,7 @@ async def _connect(settings: StreamSettings) -> tuple[asyncio.StreamReader, asyn
         context = ssl.create_default_context(cafile=os.path.join(folder, "ca.pem") if folder else None)
         if folder:
             context.load_cert_chain(f"{folder}/cert.pem", f"{folder}/key.pem")
-    port = address.port or (2376 if context else 2375)
+    port = address.port or (2376 if context else 2375)  # the daemon's registered ports with and without TLS
     return await asyncio.open_connection(address.hostname, port, ssl=context, limit=_MOST_HEAD * 4)
 
 
@@ -96,6 +99,7 @@ def _request(method: str, path: str, body: bytes, headers: str) -> bytes:
 
 
 async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
+    """Read the head of an HTTP answer: status, and headers by lower-case name."""
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     headers = {
         name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
@@ -103,6 +107,7 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
     return int(first.split(" ", 2)[1]), headers
 
 
+# One connection for each call: the ferry makes few, and a kept one would be dead after a restart of the daemon.
 async def _ask(
     settings: StreamSettings, method: str, path: str, content: object
 ) -> tuple[int, dict[str, Any]]:
@@ -122,6 +127,7 @@ async def _ask(
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    """Read a chunked body (RFC 9112, section 7.1)."""
     raw = b""
     while size := int((await reader.readline()).split(b";")[0], 16):
         if len(raw) + size > _MOST_BODY:

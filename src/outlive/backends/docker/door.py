@@ -1,4 +1,8 @@
-"""Whether a container's runner answers, told without the daemon: its pidfd, its socket, who listens there, and its greeting."""
+"""The way into one running container: `Door`, which finds out without the daemon whether the runner answers.
+
+It looks at the first process's pidfd, at the process that listens on the socket, and at its greeting. A `Door` starts, repairs
+and removes nothing: `entrance` and `maker` do.
+"""
 
 import asyncio
 import contextlib
@@ -12,14 +16,16 @@ from collections.abc import Callable
 Connect = Callable[[str], socket.socket]
 
 _UCRED = struct.Struct("3i")
-_TRUSTED_S = 1.0  # for so long a greeting is enough; each connection costs the runner a fork
+_TRUSTED_S = (
+    1.0  # after a greeting the runner is not asked again for so long: each connection costs it a fork
+)
 _PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.1
 _GREETING_BYTES = 64
 
 
 class Door:
-    """The way into one running container; `close` it. Asks nobody but the kernel and the runner."""
+    """The way into one running container; `close` it. Asks only the kernel and the runner."""
 
     def __init__(self, path: str, pid: int, *, connect: Connect) -> None:
         """Take the runner's socket, the pid of the container's first process, and how to connect.
@@ -49,13 +55,13 @@ class Door:
         return time.monotonic() - self._heard_at < _TRUSTED_S and self.is_alive
 
     def is_open(self) -> bool:
-        """Tell whether the runner lives and listens, as far as can be known without waiting."""
+        """Tell whether the runner lives and listens, as far as that is known without waiting."""
         if not self.is_alive:
             return False
         try:
             link = self._dial()
         except BlockingIOError:
-            return True  # more connections wait than it takes
+            return True  # its backlog is full: it listens
         if link is None:
             return False
         with link:
@@ -63,21 +69,21 @@ class Door:
         return True
 
     async def answers(self, within_s: float) -> bool:
-        """Tell whether the runner does what it is there for: whoever connects is greeted by a process made for that.
+        """Tell whether the runner works: it has to greet a new connection, by a process that it forks for it.
 
-        One that listens may be unable to (a command inside can take its descriptors away, prlimit(2)), or be stopped.
-        Callers at the same time ask once. Cancellation: safe.
+        A runner that listens may still be unable to do that: a command inside can lower its limit of descriptors (prlimit(2)), or
+        stop it. Callers at the same time share one attempt. Cancellation: safe.
         """
         asked = self._asked
         async with self._asking:
             if self.is_trusted:
                 return True
-            if self._asked != asked:  # while we waited: it does not answer
+            if self._asked != asked:  # another caller has asked while this one waited, and got no answer
                 return False
             deadline, pause_s = time.monotonic() + within_s, _PAUSE_S
             self._asked += 1
             while self.is_alive and (left_s := deadline - time.monotonic()) > 0:
-                with contextlib.suppress(BlockingIOError):  # more connections wait than it takes
+                with contextlib.suppress(BlockingIOError):  # its backlog is full: try again
                     if not (link := self._dial()):
                         return False
                     with link:
@@ -89,16 +95,16 @@ class Door:
             return False
 
     def close(self) -> None:
-        """Let go of the process."""
+        """Close the pidfd."""
         if not self._is_closed:
             self._is_closed = True
             os.close(self._pidfd)
 
     def _dial(self) -> socket.socket | None:
-        """Connect; None when nobody listens, or another process than the first one (listen(2), SO_PEERCRED).
+        """Connect; None when no process listens, or another one than the container's first (listen(2), SO_PEERCRED).
 
         Raises:
-            BlockingIOError: Somebody listens, and as many wait already as may.
+            BlockingIOError: A process listens, and its backlog is full.
         """
         try:
             link = self._connect(self._path)
@@ -109,7 +115,7 @@ class Door:
         credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
         if _UCRED.unpack(credentials)[0] == self.pid:
             return link
-        link.close()  # nothing is said to anybody else
+        link.close()  # another process has taken the socket's place: it gets no byte
         return None
 
 
@@ -120,10 +126,10 @@ async def _is_greeted(link: socket.socket, within_s: float) -> bool:
     except (TimeoutError, ConnectionError):
         return False
     _say_goodbye(link)
-    # To prove that the supervisor's lock is ours is asked of us (decision 151): we are no supervisor, and know enough.
+    # "prove": the runner asks for a proof that a supervisor speaks (decision 151). None is needed here: it has answered.
     return greeting.startswith((b"hello", b"prove "))
 
 
 def _say_goodbye(link: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        link.send(b"quit")  # the runner's answer to us, a process of its own, has nothing to wait for
+        link.send(b"quit")  # so that the process that the runner has forked for this connection ends at once

@@ -1,7 +1,8 @@
-"""The way into a container that runs: `Entrance` hands it its socket, waits until its runner answers, and makes room where it never does.
+"""Entering a running container: `Entrance` hands the runner its socket, and waits until it answers.
 
-What a command inside can do to its runner (take its descriptors away, for one) must not be in the way of the next command: a
-container whose runner does not answer is removed, or, where commands live in it, set aside under another name.
+A command inside can disable its runner, for example by taking its descriptors away. The next command must start all the same: a
+container whose runner does not answer is removed, or, while commands live in it, set aside under another name. Making and
+starting containers belongs to `maker`; whether a runner answers is found by `door`.
 """
 
 import asyncio
@@ -24,11 +25,13 @@ from outlive.core.location import ContainerPlan
 _logger = logging.getLogger(__name__)
 
 _LISTENS_S = 15.0  # the runner needs 2 ms; a machine that swaps needs seconds
-_GREETS_S = 5.0  # one that listens
+_GREETS_S = 5.0  # of a runner that listens
 _PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.1
-_KILLED = 137
-_MOST_ASIDE = 3  # each has the limits of a container: whoever breaks them must not get more and more
+_KILLED = 137  # the exit code after SIGKILL: 128 + 9
+_MOST_ASIDE = (
+    3  # each has a container's limits: a caller that breaks runners must not get more and more of them
+)
 
 
 class Again(Exception):
@@ -36,7 +39,7 @@ class Again(Exception):
 
 
 class Replaced(Again):
-    """What took long is out of the way: begin anew, with all the time there is."""
+    """The container that did not answer is out of the way: begin anew, with a new deadline."""
 
 
 class _Silent(BackendUnavailable):
@@ -62,11 +65,11 @@ class Entrance:
         *,
         is_in_use: bool,
     ) -> Door:
-        """Enter a container that ran before; `found` are all of this name, those set aside, too.
+        """Enter a container that ran before; `found` are all containers of this name, including those set aside.
 
         Raises:
             Again: It does not answer; room was made for another one.
-            OutliveError: As `enter`; too many are set aside.
+            OutliveError: As in `enter`; or too many were set aside.
         """
         about = await api.inspect(container_id)
         if is_current(about["Config"].get("Cmd") or []):
@@ -90,7 +93,7 @@ class Entrance:
         raise Replaced
 
     def standing(self, name: str, about: Mapping[str, Any]) -> Door | None:
-        """Return the way into a container that is paused; None when there was none before. Blocks."""
+        """Return the way into a paused container; None when it was never entered. Blocks."""
         try:
             door = Door(
                 self._layout.runner_socket(name), int(about["State"].get("Pid") or 0), connect=self._connect
@@ -105,12 +108,12 @@ class Entrance:
     async def enter(
         self, api: DockerApi, plan: ContainerPlan, container_id: str, *, handing: Handing | None = None
     ) -> Door:
-        """Wait until the runner answers; `init` is written before. `socket_handover` is there for one that was started now.
+        """Wait until the runner answers; `init` is written before. `handing` is given for a container that was started just now.
 
         Raises:
-            Again: It is to be reached by a stream.
+            Again: It has to be made anew, and reached by a stream.
             StartFailed: It has ended.
-            BackendUnavailable: Nothing answers; one that was started now is removed.
+            BackendUnavailable: The runner does not answer; a container that was started just now is removed.
         """
         about = await api.inspect(container_id)
         pid = int(about["State"].get("Pid") or 0)
@@ -146,10 +149,12 @@ class Entrance:
         )
 
     async def _introduce(self, plan: ContainerPlan, door: Door, handing: Handing | None) -> bool:
-        """Hand the runner its socket, if it still has none, and wait for its greeting."""
+        """Hand the runner its socket, if it has none yet, and wait for its greeting."""
         if door.is_open():
             return await door.answers(_GREETS_S)
-        if handing is None:  # the server that started it was killed before it had handed over, or is about to
+        if (
+            handing is None
+        ):  # the server that started it was killed before the handover, or has not handed over yet
             await asyncio.to_thread(folders.prepare_hand, self._layout, plan.name)
             async with ready_to_hand(self._layout, plan.name, lock=self._lock) as own:
                 return await self._introduce(plan, door, own)
@@ -176,7 +181,7 @@ class Entrance:
     async def _try_stream(
         self, api: DockerApi, plan: ContainerPlan, container_id: str, *, is_new: bool
     ) -> None:
-        """Begin anew with a stream, if the container runs all the same."""
+        """Begin anew with a stream, if the new container runs although no socket reaches it."""
         if not is_new:
             return
         about = await _settled(api, container_id)
@@ -202,9 +207,9 @@ def _is_stream(about: Mapping[str, Any]) -> bool:
 
 
 async def _settled(api: DockerApi, container_id: str) -> Mapping[str, Any]:
-    """Return what the daemon knows, once it has noticed an end: it hears of it a moment later than we.
+    """Return the daemon's facts about a container, once it has noticed the end that this server has seen already.
 
-    That it was for want of memory it may hear still later: who was killed is looked at for a second.
+    That memory ran out it may notice still later: a container that was killed is examined for a second.
     """
     about: Mapping[str, Any] = {}
     for _ in range(50):
@@ -218,7 +223,7 @@ async def _settled(api: DockerApi, container_id: str) -> Mapping[str, Any]:
 
 
 async def remove_quietly(api: DockerApi, container_id: str, *, with_volumes: bool = True) -> None:
-    """Remove a container that could not be entered; what is in the way of that is logged."""
+    """Remove a container that could not be entered; a failure is only logged."""
     try:
         await api.remove(container_id, with_volumes=with_volumes)
     except OutliveError as error:
@@ -228,7 +233,7 @@ async def remove_quietly(api: DockerApi, container_id: str, *, with_volumes: boo
 
 
 def has_commands(pid: int) -> bool:
-    """Tell whether anything lives in a container beside its first process, whose children all commands' minders are. Blocks."""
+    """Tell whether any process lives in a container beside the first one, whose children are the commands' shims. Blocks."""
     try:
         return bool(Path(f"/proc/{pid}/task/{pid}/children").read_bytes().strip())
     except OSError:
@@ -236,6 +241,7 @@ def has_commands(pid: int) -> bool:
 
 
 def _died(about: Mapping[str, Any], plan: ContainerPlan) -> OutliveError:
+    """Return the error for a container that has ended at once, with the daemon's reason."""
     state = about["State"]
     exit_code = int(state.get("ExitCode") or 0)
     details = {"exit_code": exit_code, "oom": bool(state.get("OOMKilled"))}

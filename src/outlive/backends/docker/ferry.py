@@ -1,13 +1,14 @@
-"""The ferry of one container that no socket reaches; the program is `outlive.docker_ferry`.
+"""The ferry (tunnel endpoint) of one container that no socket reaches; the program is `outlive.docker_ferry`.
 
-It carries frames between the relays of the container's commands (`runner/relay.c`; they connect to `run/ferry.sock`) and one
-stream through the Docker daemon, and keeps nothing: whatever is lost with a stream, or with the ferry itself, is said again
-by those who know it. Which processes are relays of ours is told by `KeyOf`, not here: a process of our user may be a command.
+It carries frames between the relays of the container's commands (`native/relay.c`; one proxy process for each command, connected
+to `run/ferry.sock`) and one stream through the Docker daemon. It stores nothing: frames that are lost with a stream, or with the
+ferry itself, are sent again by the relays or the container's runner. Which processes are relays is decided by `KeyOf`, outside of
+this
+module: a process of the same user may be a command.
 
-Frames of the stream between relays here, the ferry, and the hub in a container, without any input or output. Pure.
-
-A frame is three numbers of 32 bits, lowest byte first (size of what follows, channel, type), then its bytes; the types are
-those of `runner/stream.h`. The daemon puts the container's bytes into frames of its own, which `Unpacker` takes off.
+A frame is three numbers of 32 bits, lowest byte first (size of the body, channel, type), then the body; the types are those of
+`native/stream.h`. `Frames` and `Unpacker` are pure. The daemon wraps the container's bytes in frames of its own, which `Unpacker`
+removes.
 """
 
 import asyncio
@@ -26,14 +27,14 @@ from outlive.backends.docker.daemon_stream import ContainerGone, StreamSettings,
 
 _HEAD = struct.Struct("<III")
 _DAEMONS_HEAD = struct.Struct(">B3xI")
-_MOST = 32768 + 64
+_MOST = 32768 + 64  # the largest body: a piece of output (PIECE_BYTES in `native/stream.h`) and the fields before it
 _STDOUT = 1
 
 Frame = tuple[int, int, bytes]  # type, channel, body
 
 
 class Type(IntEnum):
-    """What a ferry itself says or understands; all others it hands on."""
+    """The types of frames that a ferry sends or understands itself; it passes all others on."""
 
     HELLO = 1
     ABANDON = 9
@@ -51,17 +52,17 @@ def encode(kind: int, channel: int, body: bytes = b"") -> bytes:
 
 
 class Frames:
-    """Takes bytes as they come, in whatever pieces, and gives whole frames. Keeps less than one frame."""
+    """Takes bytes in any pieces and returns whole frames. Keeps less than one frame."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Begin before a frame."""
         self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that are whole now; to be used up before the next call.
 
         Raises:
-            ValueError: What came is no frame; nothing after it can be understood.
+            ValueError: The bytes are no frame, and nothing after them can be understood.
         """
         data = self._rest + data if self._rest else data
         at = 0
@@ -80,17 +81,17 @@ class Frames:
 
 
 class Unpacker:
-    """Takes off the daemon's own frames (Docker Engine API, "Stream format"), and leaves out what is not stdout."""
+    """Removes the daemon's own frames (Docker Engine API, "Stream format"), and drops everything but stdout."""
 
     def __init__(self) -> None:
         """Begin before a frame."""
         self._head = b""
         self._left = 0
         self._is_wanted = False
-        self.complaint = b""  # what came on stderr, its beginning
+        self.complaint = b""  # the beginning of stderr, for the log
 
     def feed(self, data: bytes) -> bytes:
-        """Return the bytes of stdout among what came."""
+        """Return the bytes of stdout in `data`."""
         view, pieces = memoryview(data), []
         while view:
             if not self._left:
@@ -112,16 +113,16 @@ class Unpacker:
         return b"".join(pieces)
 
 
-FERRY_FILE = "ferry.json"  # what `StreamSettings` holds, and "runner": the runner's file for this machine
+FERRY_FILE = "ferry.json"  # the members of `StreamSettings`, and "runner": the runner's file for this machine
 LINKED_FILE = "linked"  # the container's id, while a stream leads into it
 _SOCKET = "run/ferry.sock"
-_SHORTEST_S, _LONGEST_S = 0.05, 2.0
-_PING_S, _SILENCE_S = 5.0, 20.0
+_SHORTEST_S, _LONGEST_S = 0.05, 2.0  # pauses between attempts to open a stream
+_PING_S, _SILENCE_S = 5.0, 20.0  # a stream counts as dead after four pings without an answer
 _AT_ONCE = 1 << 18
-_MOST_WAITING = 1 << 20  # bytes towards the container before relays are not read any more
-_MOST_ASKED_FOR = 4096  # connections whose process is not known yet; each takes a descriptor more meanwhile
+_MOST_WAITING = 1 << 20  # bytes that wait towards the container; beyond it no relay is read
+_MOST_ASKED_FOR = 4096  # connections whose process is not known yet; each needs one more descriptor meanwhile
 
-# Returns the key ("BOOT.PID.TICKS") of the relay behind a connection, "" where the process there is none, or is not known in time.
+# Returns the key ("BOOT.PID.TICKS") of the relay behind a connection; "" when the process is no relay, or is not known in time.
 KeyOf = Callable[[socket.socket], Awaitable[str]]
 
 
@@ -131,7 +132,7 @@ def ferry_argv(folder: str) -> list[str]:
 
 
 def stand_argv(runner: str, folder: str, *, asks: bool) -> list[str]:
-    """Return the command line of what stands for a container; `asks`: supervisors have to prove what they are (decision 151)."""
+    """Return the command line of a container's proxy; `asks`: it asks supervisors for a proof (decision 151)."""
     return [runner, "stand", *(["--asks"] if asks else []), folder, *ferry_argv(folder)]
 
 
@@ -148,15 +149,15 @@ def is_owner_alive(key: str) -> bool:
 
 
 class _Relay(asyncio.Protocol):
-    """The connection of one relay; not read before the process there is known."""
+    """The connection of one relay; nothing is read before the process at its other end is known."""
 
     def __init__(self, ferry: "Ferry") -> None:
         self._ferry = ferry
         self._frames = Frames()
         self.transport: asyncio.Transport
         self.channel = 0
-        self.key = ""  # once it has said HELLO
-        self.known_as = ""
+        self.key = ""  # its key, once it has sent HELLO
+        self.known_as = ""  # the key of the process at the other end, as the kernel's facts give it
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment] # a Unix socket's is one
@@ -166,11 +167,12 @@ class _Relay(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for kind, _, body in self._frames.feed(data):
-                self._hear(kind, body)
+                self._take(kind, body)
         except ValueError:
             self.transport.abort()
 
-    def _hear(self, kind: int, body: bytes) -> None:
+    def _take(self, kind: int, body: bytes) -> None:
+        # A relay names itself first. A wrong name would take the place of another command's relay.
         if kind == Type.HELLO and body[17:].decode("ascii", "replace") == self.known_as:
             self.key = self.known_as
         elif kind == Type.HELLO or not self.key:
@@ -182,10 +184,10 @@ class _Relay(asyncio.Protocol):
 
 
 class Ferry:
-    """For one event loop; `run` returns when the container is gone, or its folder."""
+    """The ferry of one container, for one event loop; `run` returns when the container or its folder is gone."""
 
     def __init__(self, folder: str, key_of: KeyOf) -> None:
-        """Take the container's folder, and what knows relays."""
+        """Take the container's folder, and the function that recognizes relays."""
         self._folder = Path(folder)
         self._key_of = key_of
         self._asked_for = 0
@@ -197,7 +199,7 @@ class Ferry:
         self._tasks = asyncio.TaskGroup()
 
     async def run(self) -> None:
-        """Carry until there is nothing left to stand for."""
+        """Carry frames until the container is gone."""
         path = self._folder / _SOCKET
         path.unlink(missing_ok=True)
         os.chdir(self._folder)  # the whole path may be longer than sockets take
@@ -208,7 +210,7 @@ class Ferry:
             try:
                 await self._keep_linked()
             finally:
-                server.close()  # who has connected before is still answered
+                server.close()  # relays that are connected still get their last frame below
                 pinging.cancel()
                 self._note_linked("")
         for relay in self._relays.values():  # everything in the container has ended
@@ -219,7 +221,7 @@ class Ferry:
     # -- relays
 
     def receive(self, relay: _Relay) -> None:
-        """Find out whether a process that has connected is a relay, and hang up on any other. A relay comes again by itself."""
+        """Accept a connection if its process is a relay, else close it. A relay connects again by itself."""
         if self._asked_for == _MOST_ASKED_FOR:
             relay.transport.abort()
             return
@@ -237,7 +239,7 @@ class Ferry:
             relay.transport.abort()
 
     def _join(self, relay: _Relay) -> None:
-        """Give a relay a channel, and tell it whether anybody listens."""
+        """Give a relay a channel, and notify it if a stream is open."""
         self._last_channel = (self._last_channel + 1) & 0xFFFFFFFF
         relay.channel = self._last_channel
         self._relays[relay.channel] = relay
@@ -247,10 +249,11 @@ class Ferry:
             relay.transport.write(encode(Type.LINK_UP, 0))
 
     def carry(self, relay: _Relay, kind: int, body: bytes) -> None:
-        """Hand a relay's frame on; without a stream it is dropped: the relay says it again."""
+        """Pass a relay's frame on; without a stream it is dropped: the relay sends it again."""
         if self._writer is None:
             return
         self._writer.write(encode(kind, relay.channel, body))
+        # Back-pressure: a slow stream stops the reading of all relays, and so their commands' input, not memory.
         if not self._is_held_up and self._writer.transport.get_write_buffer_size() > _MOST_WAITING:
             self._is_held_up = True
             for other in self._relays.values():
@@ -265,7 +268,7 @@ class Ferry:
             relay.transport.resume_reading()
 
     def leave(self, relay: _Relay) -> None:
-        """Hear that a relay is gone: if it died, so shall its command."""
+        """Forget a relay; if its process has died, its command in the container is ended, too."""
         self._relays.pop(relay.channel, None)
         if relay.key:
             self._abandon_if_dead(relay.key)
@@ -277,6 +280,7 @@ class Ferry:
     # -- the stream
 
     async def _keep_linked(self) -> None:
+        """Open one stream after another, until the container or its folder is gone."""
         pause_s, missed = _SHORTEST_S, 0
         while (settings := self._settings()) is not None:
             begun = time.monotonic()
@@ -285,6 +289,7 @@ class Ferry:
                 missed = 0
             except ContainerGone:
                 missed += 1
+                # Twice with the same id: else a new container, whose id is about to be written, might just have come.
                 if missed > 1 and self._settings() == settings:
                     return
             except (OSError, EOFError, ValueError, TimeoutError) as error:
@@ -293,7 +298,7 @@ class Ferry:
             await asyncio.sleep(pause_s)
 
     def _settings(self) -> StreamSettings | None:
-        """Return where the container is now; None when nobody wants to know any more."""
+        """Return the container's present settings; None when its folder is gone."""
         try:
             found = json.loads((self._folder / FERRY_FILE).read_bytes())
         except FileNotFoundError:
@@ -306,7 +311,7 @@ class Ferry:
         )
 
     async def _link(self, settings: StreamSettings) -> None:
-        """Open a stream and carry until it breaks."""
+        """Open a stream and carry frames until it breaks."""
         reader, writer = await open_stream(settings)
         unpacker, frames = Unpacker(), Frames()
         self._heard_at = time.monotonic()
@@ -327,6 +332,7 @@ class Ferry:
                 relay.transport.write(encode(Type.LINK_DOWN, 0))
 
     def _deliver(self, kind: int, channel: int, body: bytes, settings: StreamSettings) -> None:
+        """Pass a frame of the container on. It lists the keys of its commands first; an empty key ends the list."""
         if kind == Type.KEY and body:
             self._abandon_if_dead(body.decode("ascii", "replace"))
         elif kind == Type.KEY:
@@ -335,7 +341,7 @@ class Ferry:
             relay.transport.write(encode(kind, 0, body))
 
     async def _ping(self) -> None:
-        """Find out that a stream is dead which nobody has closed."""
+        """Close a stream that is dead without having been closed."""
         while True:
             await asyncio.sleep(_PING_S)
             if (writer := self._writer) is None:
@@ -360,5 +366,5 @@ def _log(text: str) -> None:
 
 
 if __name__ == "__main__":
-    # What an earlier version has left standing starts a ferry by this name.
+    # A proxy that an earlier version has started starts its ferry by this name.
     os.execv(sys.executable, ferry_argv(sys.argv[1]))

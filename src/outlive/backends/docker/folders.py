@@ -1,6 +1,6 @@
 """The folder of each container in the state folder: `plan`, `init`, the runner's socket, and `hand`, which is mounted inside.
 
-Blocking: use a thread. Whoever removes a folder removes the container first (`collector`).
+Blocking: use a thread. A folder is removed only after its container (`containers.Collector`). The daemon is never called here.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from outlive.core.location import ContainerPlan
 from outlive.protocols.frames import decode_identity
 
 _PRIVATE = 0o700
-_SEEN = 0o755
+_READABLE = 0o755
 
 
 def list_names(layout: Layout) -> list[str]:
@@ -28,7 +28,7 @@ def list_names(layout: Layout) -> list[str]:
 
 
 def write_plan(layout: Layout, plan: ContainerPlan) -> None:
-    """Write what a container is made of, unless it stands there."""
+    """Write the plan of a container, unless it is written already."""
     folder = layout.container(plan.name)
     os.makedirs(layout.containers, mode=_PRIVATE, exist_ok=True)
     os.makedirs(folder, mode=_PRIVATE, exist_ok=True)
@@ -37,10 +37,10 @@ def write_plan(layout: Layout, plan: ContainerPlan) -> None:
 
 
 def read_plan(layout: Layout, name: str) -> ContainerPlan:
-    """Return what a container is made of.
+    """Return the plan of a container.
 
     Raises:
-        StartFailed: Nobody wrote it, or it has been removed.
+        StartFailed: It was never written, or was removed.
         StoreCorrupt: The file is damaged.
     """
     try:
@@ -74,19 +74,19 @@ def check_owner(owner: ContainerOwner) -> None:
 
 
 def hand_folder(layout: Layout, name: str) -> str:
-    """Return the folder that is mounted inside, read-only, in which the runner is handed its socket."""
+    """Return the folder that is mounted into the container, read-only, in which the runner gets its socket."""
     return f"{layout.container(name)}/hand"
 
 
 def prepare_hand(layout: Layout, name: str) -> None:
-    """Make that folder, which the user of the container may look into."""
+    """Make the folder of `hand_folder`, readable for the container's user."""
     folder = hand_folder(layout, name)
     os.makedirs(folder, mode=_PRIVATE, exist_ok=True)
-    os.chmod(folder, _SEEN)  # nobody else gets here: the folder above is private
+    os.chmod(folder, _READABLE)  # other users cannot get here: the folder above is private
 
 
 def known_way(layout: Layout, name: str) -> tuple[int, str]:
-    """Return the pid of the first process (0: unknown), and the socket: its own, or that of what stands for it (`ferry`)."""
+    """Return the pid of the first process (0: unknown), and its socket, or its proxy's where a stream is used (`ferry`)."""
     is_stream = os.path.exists(f"{layout.container(name)}/{FERRY_FILE}")
     path = layout.stand_socket(name) if is_stream else layout.runner_socket(name)
     return read_init(layout, name), path
@@ -98,7 +98,7 @@ def write_init(layout: Layout, name: str, pid: int) -> None:
 
 
 def read_init(layout: Layout, name: str) -> int:
-    """Return that pid; 0 when it is not known."""
+    """Return the pid of a container's first process; 0 when it is not known."""
     try:
         with open(f"{layout.container(name)}/init", "rb") as file:
             return int(file.read(20))
@@ -117,7 +117,7 @@ def was_used(layout: Layout) -> bool:
 
 
 def label_of(layout: Layout) -> str:
-    """Return what tells this state folder's containers from others'."""
+    """Return the label of this state folder's containers (`recipe.state_label`)."""
     raw = b""
     with contextlib.suppress(OSError), open(layout.identity, "rb") as file:
         raw = file.read()
@@ -126,7 +126,7 @@ def label_of(layout: Layout) -> str:
 
 
 def _machine_id() -> str:
-    """Return what tells this machine from others, "" where nothing does (machine-id(5))."""
+    """Return this machine's id, "" where it has none (machine-id(5))."""
     for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
         with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
             return file.read(64).strip()
@@ -134,6 +134,7 @@ def _machine_id() -> str:
 
 
 def _write(path: str, content: bytes) -> None:
+    # Written beside and renamed: a reader, or a crash in the middle, never meets half a file.
     number, partial = tempfile.mkstemp(dir=os.path.dirname(path), prefix=f"{os.path.basename(path)}.")
     with open(number, "wb") as file:
         file.write(content)

@@ -1,7 +1,7 @@
-"""How one container comes to run: found by its labels, else made; started, and waited for until its runner answers.
+"""Making one container run: `Maker` finds it by its labels or makes it, starts it, and waits until its runner answers.
 
-Whoever else does the same at the same time (another server of this folder) ends at the same container: the daemon
-gives a name once, and every step may be repeated.
+Another server of this folder may do the same at the same time: both end with the same container, because the daemon gives a name
+only once and every step may be repeated. The body of a container belongs to `recipe`, entering it to `entrance`.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ from outlive.core.location import ContainerPlan
 
 _logger = logging.getLogger(__name__)
 
-# A container may go away under us: somebody removes it, or another server makes it anew; and its name is taken a while
-# before it can be seen.
+# A container may vanish in the middle, when a person or another server removes it; and a new one's name is taken a while before
+# it is listed. Then `make` begins anew, for so long.
 _SETTLES_S = 20.0
 _PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.1
@@ -54,7 +54,7 @@ class Maker:
         runner: Callable[[str], str],
         lock: LockToHand,
     ) -> None:
-        """`state` returns the folder's label, `native` the runner's file for a machine (may raise StartFailed); both block."""
+        """Take the owner's functions: `state` returns the folder's label, `runner` a machine's runner file; both block."""
         self._lock = lock
         self._layout = layout
         self._settings = settings
@@ -68,11 +68,11 @@ class Maker:
         """Return the way into a container that runs.
 
         Args:
-            name: Whose plan lies in the folder.
-            is_in_use: Something may live in it: then it is not removed, however strange it looks.
+            name: Its name; its plan lies in the folder.
+            is_in_use: Whether a command may live in it; then it is never removed, in whatever state it is.
 
         Raises:
-            StartFailed, CommandRefused, InvalidRequest: It cannot be made; the reason is said.
+            StartFailed, CommandRefused, InvalidRequest: It cannot be made, for the reason in the message.
             BackendUnavailable: The daemon does not answer in time.
         """
         plan = await asyncio.to_thread(folders.read_plan, self._layout, name)
@@ -95,6 +95,7 @@ class Maker:
         )
 
     async def _bring_up(self, api: DockerApi, plan: ContainerPlan, *, is_in_use: bool) -> Door:
+        """Make one attempt, from whatever state the daemon shows the container in."""
         found = await api.find({Labels.STATE: self._state, Labels.CONTAINER: plan.name})
         current = [one for one in found if not is_set_aside(one)]
         if not current:
@@ -106,16 +107,17 @@ class Maker:
                 return await self._entrance.go_in(api, plan, found, container_id, is_in_use=is_in_use)
             case "paused":
                 if door := await asyncio.to_thread(self._entrance.standing, plan.name, about):
-                    return door  # somebody wants it to stand still: starts in it wait as well
+                    return door  # paused on purpose: starts in it wait until it is resumed
                 await api.unpause(container_id)
                 raise Again
             case "created" | "exited":
                 return await self._revive(api, plan, about)
-            case _:  # dead, being removed, restarting: nothing that could be gone on with
+            case _:  # dead, being removed, restarting: of no use any more
                 await api.remove(container_id)
                 raise Again
 
     async def _begin(self, api: DockerApi, plan: ContainerPlan) -> Door:
+        """Make the container, and start it."""
         body, mounts, runner = await self._recipe(api, plan)
         name = container_name(self._state, plan.name)
         lender = ""
@@ -142,7 +144,7 @@ class Maker:
             raise
 
     async def _revive(self, api: DockerApi, plan: ContainerPlan, about: Mapping[str, Any]) -> Door:
-        """Start one that stands still, if it is what would be made now; else make it anew. Nothing lives in it."""
+        """Start a stopped container if it equals the one that would be made now, else remove it. No command lives in it."""
         container_id = str(about["Id"])
         body, mounts, _ = await self._recipe(api, plan)
         if about["Config"]["Labels"].get(Labels.RECIPE) == body["Labels"][Labels.RECIPE]:
@@ -159,7 +161,7 @@ class Maker:
     async def _recipe(
         self, api: DockerApi, plan: ContainerPlan
     ) -> tuple[dict[str, Any], Sequence[Mount], str]:
-        """Check and prepare everything that a container needs; return the body of its `create`, mounts, and the runner's file."""
+        """Check and prepare everything for a container; return the body of its `create`, its mounts, and the runner's file."""
         if self._settings.is_remote:
             mounts = remote_mounts(plan)
         else:
@@ -198,7 +200,7 @@ class Maker:
         return body, mounts, runner
 
     async def _explain_conflict(self, api: DockerApi, plan: ContainerPlan, name: str) -> None:
-        """Return when the container that has the name is the one we want (another server was quicker)."""
+        """Return when the container with the name is the wanted one (another server was quicker); else raise."""
         about = await api.inspect(name)
         labels = about["Config"]["Labels"] or {}
         if labels.get(Labels.STATE) != self._state or labels.get(Labels.CONTAINER) != plan.name:
@@ -221,6 +223,7 @@ class Maker:
                 await api.start(container_id)
             except StartFailed as error:
                 raise _in_words(error, plan) from error
+            # The daemon resolved the paths after the check: a folder may have been replaced by a link meanwhile.
             if not await asyncio.to_thread(still_there, mounts):
                 await remove_quietly(api, container_id)
                 raise CommandRefused(
@@ -231,7 +234,7 @@ class Maker:
 
 
 def _in_words(error: StartFailed, plan: ContainerPlan) -> OutliveError:
-    """Return a refusal of the daemon's to start, in words where it is one of the known ones."""
+    """Return our own error for a known refusal of the daemon to start a container; any other one as it is."""
     said = error.message
     if error.code != "container_failed":
         return error

@@ -1,11 +1,9 @@
-"""What of this machine a container may see: the mounts of a plan, checked against what must never be mounted.
+"""Which files of this machine a container may see: the mounts of a plan, checked against everything that must never be mounted.
 
-Reads the file system (blocking: use a thread). Paths are compared as the kernel has them, after all links, and by their
-place in the file system, so that another mount of the same folder is seen through as well.
-
-Where a path lies, whatever it is called: which file system, and where in it (proc_pid_mountinfo(5)).
-
-A folder that is mounted a second time elsewhere has another path, but the same place.
+Reads the file system (blocking: use a thread). Paths are compared as the kernel resolves them, after all links, and by their
+place: which file system, and where in it (`PathIdentity`, by proc_pid_mountinfo(5)). A folder that is mounted a second time
+    elsewhere has
+another path but the same place, so it cannot be slipped in under a second name. The body that the daemon gets is `recipe`'s.
 """
 
 import os
@@ -17,7 +15,7 @@ from dataclasses import dataclass
 from outlive.core.errors import CommandRefused, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 
-_ESCAPED = re.compile(r"\\([0-7]{3})")
+_ESCAPED = re.compile(r"\\([0-7]{3})")  # blanks in paths of mountinfo are octal
 
 
 class PathIdentity:
@@ -25,7 +23,7 @@ class PathIdentity:
 
     def __init__(self, mountinfo: str) -> None:
         """Take the file's text."""
-        # mount point -> (device, what of that file system is mounted there); the last one hides those before.
+        # mount point -> (device, the folder of that file system that is mounted there); a later mount hides earlier ones.
         self._mounts: dict[str, tuple[str, str]] = {}
         for line in mountinfo.splitlines():
             fields = line.split(" ")
@@ -42,7 +40,7 @@ class PathIdentity:
         return device, f"{root.rstrip('/')}/{rest}".rstrip("/") or "/"
 
     def meet(self, folder: str, other: str) -> bool:
-        """Tell whether what one sees at `folder`, mounts below it included, holds or lies within `other`."""
+        """Tell whether the tree at `folder`, mounts below it included, holds `other` or lies within it."""
         device, place = self.of(other)
         return any(
             seen_device == device and (is_within(seen, place) or is_within(place, seen))
@@ -50,6 +48,7 @@ class PathIdentity:
         )
 
     def _seen(self, folder: str) -> Iterator[tuple[str, str]]:
+        """Yield the places that are visible at a folder: its own, and those of all mounts below it."""
         yield self.of(folder)
         yield from (place for point, place in self._mounts.items() if is_within(point, folder))
 
@@ -70,7 +69,7 @@ TEMPORARY = ("/tmp", "/run", "/var/tmp")  # noqa: S108 -- inside the container, 
 _KERNEL = ("/proc", "/sys", "/dev")
 _RESERVED = (*_KERNEL, HAND_FOLDER, RUNNER_PATH, RUNNER_FOLDER)
 _VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,127}")
-# Whoever may talk to one of these is root on this machine.
+# A process that may talk to one of these daemons is as good as root on this machine.
 _DAEMONS = ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock")
 
 
@@ -91,8 +90,8 @@ def check_mounts(plan: ContainerPlan, *, state_dir: str, daemon_socket: str = ""
     """Return the plan's mounts, the workspace first.
 
     Raises:
-        StartFailed: `mount_failed`: something is missing, or is no folder.
-        CommandRefused: `mount_refused`: it would open what must stay closed, or cover what the container needs.
+        StartFailed: `mount_failed`: a source is missing, or the workspace is no folder.
+        CommandRefused: `mount_refused`: a mount would show a protected path, or hide one that the container needs.
     """
     forbidden = [state_dir, *_DAEMONS, *([daemon_socket] if daemon_socket else [])]
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
@@ -112,11 +111,11 @@ def check_mounts(plan: ContainerPlan, *, state_dir: str, daemon_socket: str = ""
 
 
 def remote_mounts(plan: ContainerPlan) -> tuple[Mount, ...]:
-    """Return the plan's mounts where the daemon runs on another machine: its paths and volumes, of which nothing is known here.
+    """Return the plan's mounts for a daemon on another machine: its paths and volumes, which cannot be examined from here.
 
     Raises:
-        StartFailed: `mount_failed`: nothing lies where the workspace is expected.
-        CommandRefused: `mount_refused`: it would open what must stay closed there, or cover what the container needs.
+        StartFailed: `mount_failed`: no mount covers the workspace.
+        CommandRefused: `mount_refused`: a mount would show a protected path there, or hide one that the container needs.
     """
     mounts = []
     for source, target, is_read_only in map(_split, plan.mounts):
@@ -144,7 +143,7 @@ def remote_mounts(plan: ContainerPlan) -> tuple[Mount, ...]:
 
 
 def still_there(mounts: Sequence[Mount]) -> bool:
-    """Tell whether each source is what it was when it was checked: the daemon looked at the path later than we."""
+    """Tell whether each source is still the file that was checked: the daemon has resolved its path later."""
     try:
         return all(
             os.path.realpath(mount.source) == mount.source and _identity(mount.source) == mount.identity
@@ -169,7 +168,8 @@ def _checked(
     if not source.startswith("/") or "\0" in source:
         raise _refused(source, "an absolute path is needed")
     if any(is_within(os.path.normpath(source), folder) for folder in _KERNEL):
-        raise _refused(source, "it belongs to the kernel")  # links there lead where no path tells
+        # Before links are resolved: "magic links" below /proc lead to places that no path shows (proc(5)).
+        raise _refused(source, "it belongs to the kernel")
     try:
         real = os.path.realpath(source, strict=True)
         identity = _identity(real)
@@ -201,7 +201,7 @@ def _meets(one: str, other: str, places: PathIdentity) -> bool:
     if is_within(one, other) or is_within(other, one) or places.meet(one, other):
         return True
     try:
-        return _identity(one) == _identity(other)  # a second name of the same socket
+        return _identity(one) == _identity(other)  # a hard link: a second name of the same socket
     except OSError:
         return False
 

@@ -1,6 +1,7 @@
-"""From a plan to what the daemon is asked to make: labels, names and the body of its `create`. Pure.
+"""From a plan to the body of the daemon's `create`, with labels and names. Pure.
 
-The hardening is here, and only here: every container is made by `recipe`.
+All hardening of containers is here and nowhere else: every container is made by `recipe`. Mounts are checked before, by `mounts`;
+the daemon is called by `api`.
 """
 
 import hashlib
@@ -19,16 +20,16 @@ _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _USER = re.compile(r"([0-9]{1,10})(?::([0-9]{1,10}))?")
 _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
 _MAX_ID = 2**32 - 2
-_ASIDE = "-aside-"
+_ASIDE = "-aside-"  # marks the name of a container that gets no more commands
 HAND_NAME = "hand.sock"
 HUB = "@outlive-runner"  # an abstract socket of the container's own network: no command can delete or replace it
-# The daemon's own may be a million or more, and programs that close every descriptor they might have then take seconds.
-# Few daemons may have fewer than the second: a rootless one, or one without CAP_SYS_RESOURCE, could not give more.
+# Soft and hard limit of open files. The daemon's own may be a million or more; a program that closes all possible descriptors
+# then takes seconds. The hard limit is one that rootless daemons, and those without CAP_SYS_RESOURCE, can still grant.
 _OPEN_FILES = (1024, 16384)
 
 
 class Labels:
-    """What a container of ours is known by."""
+    """The labels by which our containers are found: the state folder's, the container's name, and hashes of plan and body."""
 
     STATE = "outlive.state"
     CONTAINER = "outlive.container"
@@ -38,42 +39,42 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class ContainerOwner:
-    """Whose the processes of a container are."""
+    """User and group of the processes in a container."""
 
     uid: int
     gid: int
 
 
 def state_label(state_dir: str, machine_id: str) -> str:
-    """Return what tells this state folder's containers from others': machines may share a daemon."""
+    """Return the label of this state folder's containers; the machine is part of it, since machines may share a daemon."""
     return hashlib.sha256(f"{machine_id.strip()}\n{state_dir}".encode()).hexdigest()[:16]
 
 
 def container_name(state: str, name: str) -> str:
-    """Return the name for the daemon, which people see in `docker ps`."""
+    """Return the name that `docker ps` shows."""
     return f"outlive-{state[:8]}-{name}"
 
 
 def aside_name(name: str, container_id: str) -> str:
-    """Return the name for a container that is used no more, while commands go on in it."""
+    """Return the new name of a container that gets no more commands, while old ones go on in it."""
     return f"{name}{_ASIDE}{container_id[:12]}"
 
 
 def is_set_aside(found: Mapping[str, Any]) -> bool:
-    """Tell whether a container, as the daemon lists it, has such a name."""
+    """Tell whether a container, as the daemon lists it, was set aside under a name of `aside_name`."""
     return any(_ASIDE in str(name) for name in found.get("Names") or [])
 
 
 def is_current(cmd: Sequence[str]) -> bool:
-    """Tell whether a container, by its `Cmd`, has no folder of this machine that commands in it may write to.
+    """Tell whether a container, by its `Cmd`, was made since decision 137.
 
-    Those that were made before decision 137 have one: the runner listened there.
+    In older ones the runner listened in a folder of this machine, to which commands inside could write.
     """
     return cmd[:1] == ["hold"] or "--handed" in cmd
 
 
 def check_plan(plan: ContainerPlan) -> None:
-    """Refuse what no daemon should be asked for.
+    """Refuse a plan whose values must not reach the daemon.
 
     Raises:
         InvalidRequest: Image, network or user cannot be used.
@@ -81,7 +82,7 @@ def check_plan(plan: ContainerPlan) -> None:
     if not _IMAGE.fullmatch(plan.image) or ".." in plan.image:
         raise InvalidRequest("invalid_params", f"{plan.image[:80]!r} is no name of an image.")
     if not _NETWORK.fullmatch(plan.network) or plan.network in {"host", "container"}:
-        # With the host's network a command would reach what listens on loopback here, this server included.
+        # With the host's network a command would reach every server on this machine's loopback, this one included.
         raise InvalidRequest(
             "invalid_params",
             f"network: {plan.network[:80]!r} cannot be used; none, or the name of a network, is needed.",
@@ -94,7 +95,7 @@ def owner_of(plan: ContainerPlan, image: Mapping[str, Any]) -> ContainerOwner:
     """Return the user of a container: the plan's, else the image's.
 
     Raises:
-        StartFailed: The image names a user that only its own files could translate.
+        StartFailed: The image names its user by a word, whose number stands only in the image's own files.
     """
     if plan.user:
         return _numbers(plan.user)
@@ -140,15 +141,16 @@ def recipe(
     """Return the body of `POST /containers/create`.
 
     Args:
-        plan: What the container is to be.
+        plan: The container's properties.
         state: The state folder's label.
-        owner: Whose its processes are.
-        image_id: What the image's name means now: a newer image makes another recipe.
-        mounts: Those of the plan, checked.
+        owner: User and group of its processes.
+        image_id: The image that the name means now; part of the recipe's hash, so that a newer image makes a new container.
+        mounts: The plan's mounts, checked.
         runner: The runner's file on this machine.
-        hand_folder: The folder on this machine in which the runner is handed the socket that it listens on.
-        lock: What the runner knows the supervisor's lock by, which is handed to it, too; "": it gets none.
-        is_stream: Nothing of this machine's own is mounted: `lender_recipe`'s volume has the runner, and a stream leads to it.
+        hand_folder: The folder on this machine in which the runner gets its listening socket.
+        lock: The device and inode of the supervisor's lock, which the runner gets, too; "": it gets none.
+        is_stream: The container is reached by a stream: no file of ours is mounted, and a volume holds the runner
+            (`lender_recipe`).
     """
     body: dict[str, Any] = {
         "Image": plan.image,
@@ -162,7 +164,9 @@ def recipe(
         "StopSignal": "SIGTERM",
         "Tty": False,
         "OpenStdin": False,
-        "Healthcheck": {"Test": ["NONE"]},  # an image's own would start processes that nobody asked for
+        "Healthcheck": {
+            "Test": ["NONE"]
+        },  # the image's own would start processes that no caller has asked for
         "HostConfig": _host_config(
             plan,
             mounts,
@@ -176,6 +180,7 @@ def recipe(
     }
     if plan.network == "none":
         body["NetworkDisabled"] = True
+    # Any change of body or image changes the hash: a stopped container with another hash is not started again.
     marked = json.dumps([body, image_id], sort_keys=True).encode()
     body["Labels"] = {
         Labels.STATE: state,
@@ -192,9 +197,9 @@ def _serving(lock: str) -> list[str]:
 
 
 def lender_recipe(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body for a container that is never started: its volume gets the runner for the one that `body` makes.
+    """Return the body for a container that is never started and only makes a volume with the runner, for the one of `body`.
 
-    A volume into which the daemon can put a file is one that commands could write to. The other container has it read-only.
+    The daemon can put a file only into a writable volume. This container has it writable, the one that runs commands read-only.
     """
     return {
         "Image": body["Image"],
@@ -209,7 +214,7 @@ def _host_config(
 ) -> dict[str, Any]:
     taken = {mount.target for mount in mounts}
     config: dict[str, Any] = {
-        "Init": False,  # the runner reaps and forwards
+        "Init": False,  # the runner is the first process: it reaps orphans and forwards signals
         "Privileged": False,
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges:true"],
@@ -222,7 +227,7 @@ def _host_config(
         "NetworkMode": plan.network,
         "IpcMode": "private",
         "LogConfig": {"Type": "none", "Config": {}},
-        # A container that starts again by itself would be empty: what ran in it is gone.
+        # A restarted container would be empty: its commands have ended with its first process.
         "RestartPolicy": {"Name": "no"},
         "AutoRemove": False,
         "Ulimits": [
@@ -231,7 +236,7 @@ def _host_config(
         ],
     }
     if plan.memory_bytes is not None:
-        # Without swap: a limit that may be doubled on disk bounds nothing.
+        # No swap beside it: otherwise a command could use as much again on the disk.
         config |= {"Memory": plan.memory_bytes, "MemorySwap": plan.memory_bytes}
     if plan.cpus is not None:
         config["NanoCpus"] = round(plan.cpus * 1e9)
@@ -243,7 +248,7 @@ def _host_config(
 
 
 def _tmpfs(path: str) -> str:
-    # Build tools execute what they have put into /tmp; what lies there counts as the container's memory.
+    # Executable, because build tools run programs from /tmp. Its content counts as the container's memory.
     return "rw,nosuid,nodev,mode=1777" + (",noexec,size=16m" if path == "/run" else ",exec")
 
 

@@ -1,7 +1,7 @@
-"""The runner's binary for a container, and for shims: the one that was shipped, else one compiled here from the shipped sources.
+"""The runner's binary for containers and shims: the one in the package, else one compiled here from the package's sources.
 
-Owns the compilers' names and flags, for installations and for `hatch_build.py`, which puts binaries into the wheel;
-never starts the runner. Standard library only, so that a build needs nothing else.
+Owns the compilers' names and flags, for installations and for `hatch_build.py`, which puts binaries into the wheel; never starts
+the runner. Imports the standard library only, so that a build needs nothing else. The C sources are in `native`.
 """
 
 import fcntl
@@ -19,12 +19,13 @@ from outlive.core.errors import StartFailed
 
 MACHINES = ("x86_64", "aarch64")
 RUNNER_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-Os", "-Wall", "-Wextra", "-Werror")
-# Static: the container's image may hold another C library, or none. Without build id: the same bytes from the same sources.
+# Static, because a container's image may hold another C library, or none. Without a build id, the same sources give the same
+# bytes.
 _LINK_FLAGS = ("-static", "-s", "-Wl,--build-id=none")
 # For a build that cannot carry streams into containers which no socket reaches (`native/main.c`).
 _WITHOUT_TUNNEL = "-DOUTLIVE_WITHOUT_TUNNEL"
 _SOURCES = Path(__file__).parents[2] / "native"
-_COMPILE_S = 120.0
+_COMPILE_S = 120.0  # for a slow machine; a compiler that takes longer hangs
 _HINT = "Install a C compiler with a static C library (Debian: gcc libc6-dev, or musl-tools), or a wheel that holds the runner."
 
 
@@ -40,16 +41,16 @@ def runner_sources(*, with_tunnel: bool = True) -> list[Path]:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return where compiled runners are kept.
+    """Return the folder of compiled runners.
 
     Raises:
-        RuntimeError: Nobody knows our home folder.
+        RuntimeError: This user has no known home folder.
     """
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "outlive")
 
 
 def present_runner(machine: str, cache_dir: Path | None) -> Path | None:
-    """Return a runner that is there already, shipped or (with a cache) compiled earlier from these very sources."""
+    """Return a runner that exists already: the package's, or (with a cache) one compiled earlier from the same sources."""
     if machine not in MACHINES:
         return None
     shipped = _SOURCES / shipped_name(machine)
@@ -62,7 +63,7 @@ def present_runner(machine: str, cache_dir: Path | None) -> Path | None:
 
 
 def compiled_runner(machine: str, cache_dir: Path) -> Path:
-    """Return where the runner of these sources lies once it was compiled; it need not be there."""
+    """Return the path of the runner that these sources compile to; the file need not exist."""
     return cache_dir / _cached_name(machine)
 
 
@@ -73,7 +74,7 @@ def runner_binary(machine: str, cache_dir: Path) -> Path:
     never on an event loop. `cache_dir` is made if it is missing.
 
     Raises:
-        StartFailed: docker_unavailable; neither is a binary there nor a compiler that makes one.
+        StartFailed: docker_unavailable; there is neither a binary nor a compiler that can make one.
     """
     if machine not in MACHINES:
         raise _unavailable(f"There is no runner for containers of the machine {machine!r}.")
@@ -87,7 +88,7 @@ def runner_binary(machine: str, cache_dir: Path) -> Path:
         with _lock(cache_dir / f"{name}.lock"), tempfile.TemporaryDirectory(dir=cache_dir) as folder:
             if not cached.exists():
                 made = Path(folder) / name
-                if shipped.exists():  # an installer has dropped the bit that makes it executable
+                if shipped.exists():  # not executable: an installer has dropped that bit
                     shutil.copyfile(shipped, made)
                 else:
                     compile_runner(machine, made)
@@ -107,7 +108,7 @@ def compile_runner(machine: str, target: Path, *, with_tunnel: bool = True) -> N
         with_tunnel: False makes a smaller one, which refuses the tunnel's parts.
 
     Raises:
-        StartFailed: docker_unavailable; no compiler is there, or none of them made it.
+        StartFailed: docker_unavailable; there is no compiler, or each has failed.
     """
     said = ""
     tried = []
@@ -140,7 +141,7 @@ def compile_runner(machine: str, target: Path, *, with_tunnel: bool = True) -> N
 
 
 def _compilers(machine: str) -> Iterator[str]:
-    """Yield the paths of compilers for a machine that are installed; musl first: a tenth of the size."""
+    """Yield the paths of the installed compilers for a machine; musl first, whose binary has a tenth of the size."""
     names = [f"{machine}-linux-musl-gcc", f"{machine}-linux-gnu-gcc"]
     if platform.machine() == machine:
         names = ["musl-gcc", "cc", "gcc", *names]
@@ -163,7 +164,7 @@ def _hash_of_sources() -> str:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Hold a file that others wait for; it stays, since removing it would let two in."""
+    """Hold a lock file. The file is never removed: two processes could then hold locks on two files of the same name."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

@@ -1,11 +1,11 @@
-"""What decides how the Docker daemon is reached and how long containers stay: `DockerSettings`."""
+"""How the Docker daemon is reached, and how long containers stay: `DockerSettings`. What a container is, its plan says."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-# How commands in containers are reached: by a socket that container and server share, by a stream through the daemon, or
-# by whichever works.
+# How commands in containers are reached: by a socket that container and server share, by a stream through the daemon, or by the
+# one of the two that works.
 Transport = Literal["sockets", "stream", "auto"]
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
@@ -21,12 +21,12 @@ class Endpoint:
 
     @property
     def socket_path(self) -> str:
-        """The path of its Unix socket; "" where it is reached otherwise."""
+        """The path of the daemon's Unix socket; "" when it is reached over TCP."""
         return self.host.removeprefix(_UNIX) if self.host.startswith(_UNIX) else ""
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "Endpoint":
-        """Return what DOCKER_HOST, DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say, as the docker command reads them."""
+        """Return the endpoint of DOCKER_HOST, DOCKER_TLS_VERIFY and DOCKER_CERT_PATH, read as the docker command does."""
         folder = environ.get("DOCKER_CERT_PATH") or f"{environ.get('HOME', '')}/.docker"
         is_tls = bool(environ.get("DOCKER_TLS_VERIFY"))
         return cls(host=environ.get("DOCKER_HOST") or DEFAULT_HOST, cert_folder=folder if is_tls else "")
@@ -34,10 +34,10 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerSettings:
-    """How `Containers` works; what a container is stands in its plan.
+    """The settings of `Containers`; the properties of one container are in its plan.
 
-    `pull`: get an image that is missing. `idle_s`: how long a container stays in which nobody lives. `answer_s`: how
-    long the daemon may take for one answer; `start_s`: for one that starts or removes; `pull_s`: for an image.
+    `pull`: get an image that is missing. `idle_s`: how long a container without commands is kept. `answer_s`: how long the daemon
+    may take for one answer; `start_s`: for a call that starts or removes; `pull_s`: for an image.
     """
 
     endpoint: Endpoint = Endpoint()
@@ -50,5 +50,5 @@ class DockerSettings:
 
     @property
     def is_remote(self) -> bool:
-        """Whether the daemon may run on another machine, so that its files are not ours; sockets mean that it does not."""
+        """Whether the daemon may run on another machine, with other files; the setting "sockets" says that it does not."""
         return not self.endpoint.socket_path and self.transport != "sockets"

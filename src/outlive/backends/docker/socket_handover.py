@@ -1,8 +1,10 @@
 """How the runner of a container gets the socket that it listens on: `Handing` binds it and hands it over (decision 137).
 
-The socket's name lies in the container's folder, which is not mounted. What the container sees is `hand`, read-only, in which
-the server listens while it hands over. The first process of the container comes there by itself (runner/handing.c).
-Beside the socket it gets the supervisor's lock, to be read only: by that it knows a supervisor (decision 151).
+The socket's name lies in the container's folder, which is not mounted: no command inside can delete or replace it. The container
+sees only `hand`, read-only, where the server listens during the handover. The container's first process connects there by itself
+(native/handing.c). It gets the socket, and the supervisor's lock read-only: by that it recognizes a supervisor (decision 151).
+
+Waiting for the runner afterwards belongs to `entrance`.
 """
 
 import asyncio
@@ -21,17 +23,17 @@ from outlive.core.layout import Layout
 LockToHand = Callable[[], str | None]
 
 _UCRED = struct.Struct("3i")
-_ANYBODY = 0o666  # the container's user, whoever that is; the folder above is closed to everybody else
+_FOR_ALL = 0o666  # the container's user may be any; the folder above keeps all other users out
 _OURS = 0o600
 _KIND = socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
 _BACKLOG = 64
 
 
 def mark_of(lock: str) -> str:
-    """Return what the runner knows the lock by: the daemon tells it, and no other file is taken in its place. Blocks.
+    """Return the lock's device and inode, by which the runner recognizes it: they are in its command line. Blocks.
 
     Raises:
-        OSError: It is not there, and cannot be made.
+        OSError: The lock is missing, and cannot be made.
     """
     fd = os.open(lock, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, _OURS)
     try:
@@ -42,10 +44,10 @@ def mark_of(lock: str) -> str:
 
 
 class Handing:
-    """One server's readiness to hand over; several may try, one at a time does. Blocks: use a thread. `close` it."""
+    """One server's side of the handover; only one of several servers listens at a time. Blocks: use a thread. `close` it."""
 
     def __init__(self, layout: Layout, name: str, *, lock: LockToHand) -> None:
-        """Be ready for the container of a name, whose folders are there, unless another server is."""
+        """Listen for the container of a name, whose folders exist, unless another server listens for it."""
         self._lock_to_hand = lock
         self._socket_name = os.path.basename(layout.runner_socket(name))
         self._folder = os.open(layout.container(name), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -60,7 +62,7 @@ class Handing:
             raise
 
     def close(self) -> None:
-        """Leave nothing in the folder that is mounted."""
+        """Stop listening, and remove the socket from the mounted folder."""
         if self._listener is not None:
             with contextlib.suppress(OSError):
                 os.unlink(HAND_NAME, dir_fd=self._hand)
@@ -70,10 +72,10 @@ class Handing:
                 os.close(fd)
 
     def turn(self, pid: int) -> None:
-        """Give the runner its socket, if it has come; `pid` is the container's first process: nobody else gets anything.
+        """Give the runner its socket, if it has connected; `pid` is the container's first process, no other one gets it.
 
         Raises:
-            OSError: The folder cannot be written, or we are out of descriptors.
+            OSError: The folder cannot be written, or no descriptor is left.
         """
         listener = self._listener or self._listen()
         while listener is not None:
@@ -99,25 +101,25 @@ class Handing:
             return None
         if self._hand < 0:
             self._hand = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._listener = _bound(self._hand, HAND_NAME, _ANYBODY)
+        self._listener = _bound(self._hand, HAND_NAME, _FOR_ALL)
         self._listener.listen(_BACKLOG)
         return self._listener
 
     def _give(self, link: socket.socket) -> None:
-        """Send a new socket, bound and not listening yet: until the runner listens nobody can connect."""
+        """Send a new socket that is bound but not listening: no client can connect before the runner listens on it."""
         partial = f"{self._socket_name}.new"
         with _bound(self._folder, partial, _OURS) as given:
             os.rename(partial, self._socket_name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
             if (path := self._lock_to_hand()) is None:
                 socket.send_fds(link, [b"listen"], [given.fileno()])
-            else:  # in two packets: a runner of before takes one descriptor, and does not ask
+            else:  # in two packets: an older runner takes one descriptor and asks for no proof
                 lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, _OURS)
                 try:
                     socket.send_fds(link, [b"listen asking"], [given.fileno()])
                     socket.send_fds(link, [b"lock"], [lock])
                 finally:
                     os.close(lock)
-        # A keeper that was not upgraded yet looks for it where runners used to listen themselves.
+        # A keeper of an older version looks for the socket where runners used to listen: a link leads it here.
         with contextlib.suppress(OSError):
             with contextlib.suppress(FileExistsError):
                 os.mkdir("run", mode=0o700, dir_fd=self._folder)
@@ -128,7 +130,7 @@ class Handing:
 
 @contextlib.asynccontextmanager
 async def ready_to_hand(layout: Layout, name: str, *, lock: LockToHand) -> AsyncIterator[Handing]:
-    """Be ready before a container is started, and until its runner answers."""
+    """Listen for a container's first process while the block runs: from before its start until its runner answers."""
     handing = await asyncio.to_thread(Handing, layout, name, lock=lock)
     try:
         yield handing
@@ -137,7 +139,7 @@ async def ready_to_hand(layout: Layout, name: str, *, lock: LockToHand) -> Async
 
 
 def _bound(folder: int, name: str, mode: int) -> socket.socket:
-    """Return a socket that has this name in a folder; what lay there is gone."""
+    """Return a socket that is bound to this name in a folder; an older file of that name is removed."""
     path = f"/proc/self/fd/{folder}/{name}"  # the whole path may be longer than sockets take
     made = socket.socket(socket.AF_UNIX, _KIND)
     try:

@@ -1,4 +1,8 @@
-"""Containers that no socket reaches: how the runner gets in, and what stands for them on this machine (decision 122)."""
+"""Containers that no socket reaches: `Streaming` puts the runner in, and starts their proxy on this machine (decision 122).
+
+The proxy process listens on a socket as the container's runner would; the ferry that it starts carries the frames (`ferry`).
+Whether a container can be reached by a socket is found by `entrance`.
+"""
 
 import asyncio
 import contextlib
@@ -25,9 +29,9 @@ from outlive.backends.docker.socket_handover import LockToHand
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.layout import Layout
 
-_LINKS_S = 20.0
+_LINKS_S = 20.0  # until a stream is open: a daemon elsewhere under load may take some seconds for each call
 _PAUSE_S = 0.01
-_DETACHES_S = 5.0
+_DETACHES_S = 5.0  # until the proxy has detached
 _NOBODY = 65534  # owns the runner inside: the container's user must not replace what the daemon starts
 _LOG_LINES = 3
 
@@ -70,13 +74,13 @@ class Streaming:
         return True
 
     async def lend_runner(self, api: DockerApi, name: str, body: dict[str, Any], runner: str) -> str:
-        """Make a volume with the runner, and have the container that `body` makes use it; return whose it is.
+        """Make a container whose volume holds the runner, and add the volume to `body`; return that container's id.
 
-        That one can be removed as soon as the other one was made: the volume goes with its last container.
+        It can be removed as soon as the container of `body` was made: the volume lives as long as its last container.
         """
         lender = await api.create(aside_name(name, secrets.token_hex(6)), lender_recipe(body))
-        if lender is None:
-            raise AssertionError("two drew the same 48 bits")
+        if lender is None:  # the name is taken
+            raise AssertionError("two callers drew the same 48 random bits")
         try:
             await api.put_archive(lender, RUNNER_FOLDER, await asyncio.to_thread(archive_of, runner))
         except OutliveError:
@@ -86,14 +90,14 @@ class Streaming:
         return lender
 
     def forget(self, name: str) -> None:
-        """Note that a container is reached by sockets."""
+        """Record that a container is reached by sockets."""
         Path(self._layout.container(name), FERRY_FILE).unlink(missing_ok=True)
 
     async def enter(self, name: str, container_id: str, *, hub: str) -> Door:
-        """Return the way into a container that runs, once a stream leads into it; `hub` is where its first process listens.
+        """Return the way into a running container, once a stream leads into it; its first process listens at `hub`.
 
         Raises:
-            BackendUnavailable: None did in time.
+            BackendUnavailable: No stream was open in time.
         """
         folder = self._layout.container(name)
         await asyncio.to_thread(self._write, folder, container_id, hub)
@@ -126,14 +130,16 @@ class Streaming:
             "asks": self._lock() is not None,
         }
         os.makedirs(f"{folder}/run", mode=0o700, exist_ok=True)
-        if os.path.islink(at := f"{folder}/run/runner.sock"):  # of a container that was reached by a socket
+        if os.path.islink(
+            at := f"{folder}/run/runner.sock"
+        ):  # left by a container that was reached by a socket
             os.unlink(at)
         partial = Path(folder, f"{FERRY_FILE}.new")
         partial.write_text(json.dumps(settings), "utf-8")
         partial.replace(Path(folder, FERRY_FILE))
 
     async def _stand(self, name: str, folder: str, door: Door | None) -> Door | None:
-        """Find what stands here for the container, or start it."""
+        """Find the container's proxy on this machine, or start it."""
         if door is not None:
             door.close()
         found = await asyncio.to_thread(self._find, name)
@@ -155,8 +161,8 @@ class Streaming:
         return door
 
     def _start(self, folder: str) -> None:
-        # It detaches itself; one that finds another one standing leaves at once.
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # told by nobody who answers
+        # It detaches itself; a second one ends at once. A failure shows when no proxy answers.
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
                 stand_argv(self._runner(platform.machine()), folder, asks=self._lock() is not None),
                 stdin=subprocess.DEVNULL,
@@ -168,7 +174,7 @@ class Streaming:
 
 
 def archive_of(runner: str) -> bytes:
-    """Return a tar archive with the runner as "outlive-runner", executable for everybody and writable for nobody."""
+    """Return a tar archive with the runner as "outlive-runner", which all users may execute and none may change."""
     content = Path(runner).read_bytes()
     entry = tarfile.TarInfo("outlive-runner")
     entry.size, entry.mode, entry.uid, entry.gid = len(content), 0o555, _NOBODY, _NOBODY
