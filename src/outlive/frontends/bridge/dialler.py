@@ -1,6 +1,7 @@
 """Extensions that listen themselves: `Dialler` connects to one address of the operator's, again and again (promise S3.9).
 
-Imported only where there is somebody to dial: the library's client costs the server's start some 40 ms.
+Imported only when there is an address: the library's client costs the server's start some 40 ms. Serving an open connection
+belongs to `extension`.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ class Serve(Protocol):
 
 
 class DialledLine:
-    """A socket that we have opened to an extension."""
+    """A socket that this server has opened to an extension."""
 
     def __init__(self, socket: ClientConnection) -> None:
         """Take an open connection."""
@@ -38,7 +39,7 @@ class DialledLine:
         self._turn = asyncio.Lock()
 
     async def send(self, message: bytes, written: Callable[[], None]) -> None:
-        """Send one text message; whoever comes next waits until the buffer has room again."""
+        """Send one text message; the next sender waits until the buffer has room again."""
         async with self._turn:
             if self._socket.state is not State.OPEN:
                 raise LineClosed
@@ -62,7 +63,7 @@ class DialledLine:
 
 
 class _Straight(connect):
-    """The library's client, which never goes anywhere but where it was told: redirections are failures."""
+    """The library's client without redirections: they would lead to an address that the operator did not choose."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         """Follow nothing."""
@@ -73,7 +74,7 @@ class Dialler:
     """Keeps one address connected."""
 
     def __init__(self, address: str, settings: BridgeSettings, *, serve: Serve) -> None:
-        """Take the address, a ws:// or wss:// one, and who serves what answers there."""
+        """Take the address, a ws:// or wss:// one, and the function that serves an open connection."""
         self._address = address
         self._settings = settings
         self._serve = serve
@@ -82,7 +83,7 @@ class Dialler:
 
     async def run(self) -> None:
         """Connect, serve, and connect again some seconds after the end. Outermost loop of the task."""
-        is_told = False
+        is_reported = False  # whether this absence is logged already
         while True:
             try:
                 async with _Straight(
@@ -93,16 +94,16 @@ class Dialler:
                     ping_interval=None,  # the bridge's own ping asks more
                     max_size=self._settings.max_message_bytes,
                 ) as socket:
-                    is_told = False
+                    is_reported = False
                     headers = None if socket.response is None else socket.response.headers
                     is_ours = headers is not None and headers.get(_OWN_HEADER) == "1"
                     await self._serve(DialledLine(socket), self._shown, is_ours=is_ours)
             except (OSError, TimeoutError, InvalidHandshake, InvalidURI, ValueError) as error:
-                # Once for each time that it is not there: it may be closed for days.
-                level = logging.DEBUG if is_told else logging.WARNING
+                # One warning for each absence: VS Code may be closed for days.
+                level = logging.DEBUG if is_reported else logging.WARNING
                 extra = {"address": self._shown, "reason": type(error).__name__}
                 _logger.log(level, "an extension that is to be dialled does not answer", extra=extra)
-                is_told = True
+                is_reported = True
             except Exception:
                 _logger.exception("serving an extension failed", extra={"address": self._shown})
             await asyncio.sleep(self._settings.redial_s)

@@ -1,4 +1,8 @@
-"""The bridge's door: extensions that dial in at `/`, and those that the operator has us dial (promises S3.1 and S3.9)."""
+"""The bridge's endpoint: extensions that connect at `/`, and those that the server connects to (promises S3.1 and S3.9).
+
+Owns accepting an extension and giving it the terminals that it had before. One connection belongs to `extension`, calls on
+terminals to `host`.
+"""
 
 import asyncio
 import contextlib
@@ -28,7 +32,9 @@ _logger = logging.getLogger(__name__)
 
 PATH = "/"  # promise S3.1
 OWN_HEADER = "outlive-extension"  # "1": it is our own (decision 100)
-_PROBE_S = 3.0  # who has the same key, and may be the one that has just dialled again, answers a ping sooner
+# An extension that connects again may still have an old connection, which looks alive. An old one that lives answers a ping
+# within this.
+_PROBE_S = 3.0
 _TRY_AGAIN_LATER = 1013  # IANA, WebSocket Close Code Number Registry
 
 
@@ -53,13 +59,13 @@ class BridgeFrontend:
         Args:
             engine: What is served.
             terminals: Where the terminals in VS Code are offered.
-            settings: Times, limits and whom to dial.
-            path: The file that keeps which terminals there are.
-            port: The only TCP port where extensions are served; None: they come over the Unix socket alone.
-            own: As whom an extension acts that we have dialled.
-            identify: Returns a name of the process that has opened a connection; "" where nobody can say.
-            lives: Tells whether such a process still runs.
-            take: Counts a message, and tells how long to wait before it is looked at.
+            settings: Times, limits and the addresses to connect to.
+            path: The file that keeps the list of terminals.
+            port: The only TCP port where extensions are served; None: only the Unix socket.
+            own: The rights of an extension that the server has connected to.
+            identify: Returns a name of the process that has opened a connection; "" when it is not known.
+            lives: Returns whether such a process still runs.
+            take: Counts a message, and returns the seconds to wait before it is read.
         """
         self._settings = settings
         self._port = port
@@ -74,7 +80,7 @@ class BridgeFrontend:
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Remember the terminals of an earlier server, and begin to dial."""
+        """Read the terminals of an earlier server, and begin to connect to the operator's addresses."""
         try:
             self._seats.restore(await self._memory.read() or b"[]")
         except ValueError:
@@ -87,7 +93,7 @@ class BridgeFrontend:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Hang up where we have dialled."""
+        """Close the connections that this server has opened."""
         await self._stack.aclose()
 
     async def _dial(self) -> None:
@@ -115,14 +121,16 @@ class BridgeFrontend:
         if len(self._open) < self._settings.max_extensions:
             await self._seats.probe(key, access.principal, patience_s=_PROBE_S)
         try:
-            await websocket.accept()  # nothing is awaited from here on until the extension has its seat
+            await (
+                websocket.accept()
+            )  # no `await` from here until the terminals are claimed: no other extension gets them
         except WebSocketDisconnect:
-            return  # gone before it was let in
+            return  # gone before it was accepted
         line = ServedLine(websocket)
         if len(self._open) >= self._settings.max_extensions:
             await line.close(_TRY_AGAIN_LATER, "too many extensions")
             return
-        # The scope bridge is for this and nothing else: it opens no terminals of the engine's.
+        # A token of the scope bridge serves VS Code's terminals only: it opens no terminals of the engine.
         is_ours = websocket.headers.get(OWN_HEADER) == "1" and access.scope >= AccessScope.RUN
         await self._attend(
             line,
@@ -130,7 +138,7 @@ class BridgeFrontend:
             key=key,
             is_process=bool(process),
             is_ours=is_ours,
-            serves_all=access.scope is AccessScope.BRIDGE,  # such a token is given out for just that
+            serves_all=access.scope is AccessScope.BRIDGE,  # the operator makes such a token for this purpose
         )
 
     async def _serve_dialled(self, line: BridgeTransport, address: str, *, is_ours: bool) -> None:
@@ -148,15 +156,15 @@ class BridgeFrontend:
         is_ours: bool,
         serves_all: bool,
     ) -> None:
-        """Serve one extension until it is gone; its terminals wait for it."""
+        """Serve one extension until it is gone; its terminals are kept for its return."""
         extension = Extension(
             line, access, self._settings, is_ours=is_ours, serves_all=serves_all, take=self._take
         )
         self._open.add(extension)
         seat = self._seats.claim(extension, key, is_process=is_process)
         self._host.offer()
-        who = {"principal": access.principal, "address": access.address}
-        _logger.info("an extension has connected", extra={**who, "terminals": len(seat.terminals)})
+        caller = {"principal": access.principal, "address": access.address}
+        _logger.info("an extension has connected", extra={**caller, "terminals": len(seat.terminals)})
         try:
             with self._own.following(extension) if is_ours else contextlib.nullcontext():
                 await extension.run()
@@ -164,11 +172,11 @@ class BridgeFrontend:
             self._open.discard(extension)
             self._seats.leave(seat, extension)
             self._host.offer()
-            _logger.info("an extension is gone", extra=who)
+            _logger.info("an extension is gone", extra=caller)
 
 
 class _AtPort(WebSocketRoute):
-    """A path that is none elsewhere: a client that means another door there must not become an extension."""
+    """A path of one port only: at other ports a client means another frontend, and must not become an extension."""
 
     def __init__(self, path: str, endpoint: Callable[..., object], *, port: int | None) -> None:
         """Serve `path` on one TCP port and the Unix socket."""

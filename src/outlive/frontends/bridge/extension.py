@@ -1,6 +1,7 @@
-"""One connected extension: `Extension` pings it, sends requests and gives each its answer, until the socket closes.
+"""One connected extension: `Extension` pings it, sends requests and matches the answers, until the socket closes.
 
-Nothing of it outlives `run`: what waits for an answer then is told that nobody knows what became of it.
+Nothing of it outlives `run`: a request that still waits then gets the outcome `Gone`, which means that its effect is not known.
+Whether a request may be sent again is decided by `request`; the messages' form belongs to `protocols.bridge`.
 """
 
 import asyncio
@@ -24,8 +25,8 @@ _logger = logging.getLogger(__name__)
 # WebSocket close codes (RFC 6455, section 7.4.1).
 _NORMAL, _INTERNAL_ERROR = 1000, 1011
 _MAX_UNANSWERED = 64
-_MESSAGES_A_TURN = 32  # of a flood: then others have theirs
-_MAX_WARNINGS = 10  # of one connection; what comes beyond is told at the level debug only
+_MESSAGES_A_TURN = 32  # of a flood of messages; then other tasks run
+_MAX_WARNINGS = 10  # of one connection; further ones are logged at the level debug only
 _MAX_WANTED = 8  # terminals that our own extension opens at a time
 
 
@@ -50,12 +51,12 @@ class Extension:
     """Serves one open `BridgeTransport`; used on one event loop.
 
     Attributes:
-        access: Who it is.
-        is_ours: Whether it understands more than the document has.
+        access: Its principal and rights.
+        is_ours: Whether it is our own, which understands more than the documented protocol.
         serves_all: Whether every principal may have terminals there.
-        greet: What is said first, while it is heard already.
-        wanted: Opens what it asks for; None where it may not ask.
-        ended: Set when the connection is over, and everything that waited was told.
+        greet: Sends the first messages; messages are received meanwhile.
+        wanted: Opens a terminal that it asks for; None if it may not ask.
+        ended: Set when the connection is over, and every waiting request has its outcome.
     """
 
     def __init__(
@@ -72,11 +73,11 @@ class Extension:
 
         Args:
             line: The socket.
-            access: Who dialled, or was dialled.
+            access: The principal and rights of the extension.
             settings: Times and limits.
-            is_ours: It has told that it is our own.
-            serves_all: The operator has said so.
-            take: Counts a message, and tells how long to wait before it is looked at.
+            is_ours: Whether it has named itself as our own.
+            serves_all: Whether the operator lets every principal have terminals there.
+            take: Counts a message, and returns the seconds to wait before it is read.
         """
         self.access = access
         self.is_ours = is_ours
@@ -99,11 +100,11 @@ class Extension:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be asked."""
+        """Whether requests can be sent."""
         return self._is_open
 
     async def run(self) -> None:
-        """Serve it until the socket closes, or a ping stays without its pong."""
+        """Serve it until the socket closes, or a ping gets no pong."""
         try:
             async with self._tasks as tasks:
                 if self.greet is not None:
@@ -121,7 +122,7 @@ class Extension:
     async def post(
         self, asking: Asking, request_id: str, message: bytes, *, until: float
     ) -> "asyncio.Future[Outcome]":
-        """Send a request and return its outcome to come, once the request is written.
+        """Send a request; return a future of its outcome once the request is written.
 
         Args:
             asking: What kind of request it is.
@@ -133,7 +134,7 @@ class Extension:
             NotSent: Nothing was written.
             LimitExceeded: Too many requests wait for an answer.
 
-        Cancellation: safe; a request that was written is answered into the void.
+        Cancellation: safe; the answer to a request that was written is dropped.
         """
         if not self._is_open:
             raise NotSent
@@ -164,7 +165,7 @@ class Extension:
         return outcome
 
     async def probe(self, patience_s: float) -> None:
-        """Ask now whether it is there; hang up where it is not."""
+        """Ping it now, and close the connection if no pong comes."""
         loop = asyncio.get_running_loop()
         request_id = f"ping-{secrets.token_hex(8)}"
         until = loop.time() + patience_s
@@ -179,7 +180,7 @@ class Extension:
             await self.ended.wait()
 
     async def tell(self, message: bytes) -> None:
-        """Send what asks for no answer; nothing happens after the end."""
+        """Send a message that has no answer; nothing happens after the end."""
         if self._is_open:
             try:
                 await self._line.send(message, lambda: None)
@@ -210,7 +211,7 @@ class Extension:
         waiting = self._waiting.pop(request_id)
         if not waiting.done():
             waiting.set_result(outcome)
-        _logger.debug("bridge request over", extra={"request": request_id, **_told(outcome)})
+        _logger.debug("bridge request over", extra={"request": request_id, **_logged(outcome)})
 
     def _end(self) -> None:
         self._is_open = False
@@ -219,7 +220,7 @@ class Extension:
         self.ended.set()
 
     async def _ping(self) -> None:
-        """Ask again and again whether somebody is there; return when nobody is. Outermost loop of the task."""
+        """Ping again and again; return when no pong comes. Outermost loop of the task."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._settings.ping_s)
@@ -231,7 +232,7 @@ class Extension:
             except NotSent:
                 outcome = Silent()
             except LimitExceeded:
-                continue  # those that wait will tell
+                continue  # the requests that wait will show whether it still answers
             if not isinstance(outcome, Pong):
                 self._close = (_INTERNAL_ERROR, "no pong")
                 _logger.warning("an extension did not answer a ping", extra={"address": self.access.address})
@@ -248,18 +249,18 @@ class Extension:
                     return
                 if early_s := self._take(f"bridge {self.access.principal}", 1):
                     await asyncio.sleep(early_s)  # further messages wait in the extension's own buffers
-                self._hear(frame)
+                self._take_message(frame)
         except Exception:
             self._close = (_INTERNAL_ERROR, "")
             _logger.exception("an extension's connection failed", extra={"reference": secrets.token_hex(4)})
 
-    def _hear(self, frame: str | bytes) -> None:
+    def _take_message(self, frame: str | bytes) -> None:
         message = parse_message(frame)
         match message:
             case Unknown(kind=kind):
                 self._complain("unknown type", kind=kind)
             case TerminalWanted():
-                self._hear_wanted(message)
+                self._take_wanted(message)
             case Broken(reason=reason, request_id=None):
                 self._complain("not a message", reason=reason)
             case _:
@@ -269,13 +270,16 @@ class Extension:
                 else:
                     self._settle(found.request_id, found.answer)
 
-    def _hear_wanted(self, message: TerminalWanted) -> None:
+    def _take_wanted(self, message: TerminalWanted) -> None:
+        """Open a terminal that the extension asks for, within limits."""
         if self.wanted is None:
             self._complain("unknown type", kind="create_terminal")
         elif len(self._side) >= _MAX_WANTED:
             error = "Too many terminals are being opened."
             refusal = requests.failed(message.request_id, error, code="rate_limited", hint="Wait for them.")
-            if len(self._side) < 2 * _MAX_WANTED:  # who does not even wait for this is not answered
+            if (
+                len(self._side) < 2 * _MAX_WANTED
+            ):  # refusals are bounded, too: a flood gets no further answers
                 self.spawn(self.tell(refusal))
         else:
             self.spawn(self.wanted(message))
@@ -291,9 +295,9 @@ class Extension:
         )
 
 
-def _told(outcome: Outcome) -> dict[str, object]:
-    """Return what the log says of an outcome: never what a terminal has printed."""
-    told: dict[str, object] = {"outcome": type(outcome).__name__}
+def _logged(outcome: Outcome) -> dict[str, object]:
+    """Return the log's fields of an outcome: never a terminal's output."""
+    fields: dict[str, object] = {"outcome": type(outcome).__name__}
     if isinstance(outcome, Broken):
-        told["reason"] = outcome.reason
-    return told
+        fields["reason"] = outcome.reason
+    return fields

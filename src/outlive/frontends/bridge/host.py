@@ -1,7 +1,8 @@
 """Terminals that VS Code shows: `VsCodeTerminals`, the host with the target "vscode".
 
-With an extension of the document a terminal is VS Code's own: commands are typed into it, and what it prints does not
-come here. An extension of ours shows terminals of the engine's; for these everything goes to the engine's host.
+There are two kinds of extensions. One that speaks the documented protocol has VS Code's own terminals: commands are typed into
+them, and their output does not come here. Our own extension shows terminals of the engine; every call on these goes to the
+engine's host. Which terminals there are is remembered by `terminal_owners`; requests are sent by `request` and `extension`.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ _logger = logging.getLogger(__name__)
 
 
 class VsCodeTerminals:
-    """The terminals of all extensions together. A `TerminalHost`; offered to `Terminals` while there can be any."""
+    """The terminals of all extensions together. A `TerminalHost`; offered to `Terminals` while an extension may have any."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class VsCodeTerminals:
         own: OwnExtensions,
         settings: BridgeSettings,
     ) -> None:
-        """Take what it works with."""
+        """Take the engine, the terminals of all hosts, the extensions' terminals and their file, and the settings."""
         self._engine = engine
         self._terminals = terminals
         self._seats = seats
@@ -55,15 +56,17 @@ class VsCodeTerminals:
         self._own = own
         self._settings = settings
         self._hide = engine.redaction.redactor.mask_text
-        self._opening: list[str] = []  # names of terminals on their way
+        self._opening: list[
+            str
+        ] = []  # names of terminals that are being opened: they count for the limit, too
 
     @property
     def target(self) -> Target:
-        """What this host is called."""
+        """The name of this host."""
         return VSCODE
 
     def offer(self) -> None:
-        """Offer the terminals to the doors if somebody is connected or may come back; to be called at every change of that."""
+        """Offer the terminals while an extension is connected or may come back; to be called at every change of that."""
         if len(self._seats):
             self._terminals.add(self)
         else:
@@ -77,8 +80,8 @@ class VsCodeTerminals:
         """Open a terminal in the VS Code that has connected last.
 
         Raises:
-            InvalidRequest: `no_terminal_host`, or it asks for what VS Code is not asked for.
-            CommandRefused: `profile_too_weak`: nothing bounds what runs there.
+            InvalidRequest: `no_terminal_host`, or an option that VS Code does not have.
+            CommandRefused: `profile_too_weak`: commands there run without a sandbox.
             LimitExceeded: `terminal_limit`.
             BackendUnavailable: `extension_away`: nothing was sent; `extension_lost`: it may be open.
             InvalidState: `extension_failed`.
@@ -92,14 +95,14 @@ class VsCodeTerminals:
             except NotSent:
                 if extension.is_open:
                     raise away("VS Code does not read what is sent to it.") from None
-                await extension.ended.wait()  # it was closed meanwhile; another one may be there
+                await extension.ended.wait()  # it was closed meanwhile; another one may be connected
 
     async def execute(self, terminal_id: str, command: str, by: Owner, *, wait_s: float) -> Executed:
-        """Have a command typed; `output` is what the extension says of it (promise S3.3).
+        """Have a command typed; `output` is the extension's answer (promise S3.3).
 
         Raises:
             OutliveError: As in the contract; `extension_away`: nothing was sent; `extension_lost`: whether it ran is
-                not known; `extension_failed`: the extension says so.
+                not known; `extension_failed`: the extension reports an error.
         """
         found = self._seats.find(terminal_id, by.principal)
         if found is None:
@@ -133,23 +136,23 @@ class VsCodeTerminals:
     async def read(
         self, terminal_id: str, by: Owner, *, form: Form = "clean", cursor: str | None = None, budget: int
     ) -> TerminalText:
-        """Return what a terminal of the engine's shows; VS Code tells nobody what its own ones do."""
+        """Return the text of a terminal of the engine; VS Code does not report what its own terminals show."""
         host = self._readable(terminal_id, by)
         return await host.read(terminal_id, by, form=form, cursor=cursor, budget=budget)
 
     async def write(self, terminal_id: str, data: bytes, by: Owner) -> None:
-        """Type into a terminal of the engine's."""
+        """Type into a terminal of the engine."""
         await self._readable(terminal_id, by).write(terminal_id, data, by)
 
     async def resize(self, terminal_id: str, rows: int, cols: int, by: Owner) -> None:
-        """Set the size of a terminal of the engine's."""
+        """Set the size of a terminal of the engine."""
         await self._readable(terminal_id, by).resize(terminal_id, rows, cols, by)
 
     async def close(self, terminal_id: str, by: Owner) -> None:
-        """Close a terminal. One that the extension does not close is forgotten all the same: it most likely has none.
+        """Close a terminal. It is forgotten also when the extension reports a failure: most likely it was closed before.
 
         Raises:
-            OutliveError: As `execute`.
+            OutliveError: As in `execute`.
         """
         found = self._seats.find(terminal_id, by.principal)
         if found is None:
@@ -202,7 +205,7 @@ class VsCodeTerminals:
             return _info(terminal)
 
     def _newest(self, by: Owner) -> tuple[OwnedTerminals, Extension]:
-        """Return the VS Code that has connected last, of those that a caller may have terminals in."""
+        """Return the extension that has connected last, of those in which a caller may have terminals."""
         self._seats.prune()
         for seat in reversed(list(self._seats)):
             extension = seat.extension
@@ -224,7 +227,7 @@ class VsCodeTerminals:
         return self._engines(terminal_id)
 
     def _engines(self, terminal_id: str) -> TerminalHost:
-        """Return the host of terminals that are shown here and live in the engine."""
+        """Return the engine's host, which has the terminals that our own extension shows."""
         try:
             return self._terminals.host(ENGINE)
         except InvalidRequest:
@@ -233,7 +236,7 @@ class VsCodeTerminals:
 
     @contextlib.contextmanager
     def _telling(self, what: str, terminal_id: str, by: Owner, *, command: str = "") -> Iterator[None]:
-        """Have the audit log and the log told what is asked of an extension, and whether it was."""
+        """Record in the audit log and the log a request to an extension, and whether it was sent."""
         details = {"terminal": terminal_id, "target": VSCODE}
         if _logger.isEnabledFor(logging.DEBUG):
             _logger.debug("bridge: %s", what, extra={"terminal": terminal_id, "command": self._hide(command)})
@@ -258,7 +261,7 @@ def _info(terminal: BridgeTerminal) -> TerminalInfo:
 
 
 def _check_plain(wanted: NewTerminal) -> None:
-    """See that nothing is asked for that an extension of the document cannot be told.
+    """Refuse options for which the documented protocol has no member.
 
     Raises:
         InvalidRequest: `invalid_params`.

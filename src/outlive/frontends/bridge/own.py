@@ -1,6 +1,7 @@
-"""Extensions of our own, which understand more than the document has: they show terminals of the engine's (decision 100).
+"""Our own extensions, which understand more than the documented protocol: they show terminals of the engine (decision 100).
 
-What they show comes over /ws/terminal/{id}, another door. Here they are told which terminals there are, and which have ended.
+Output and input of these terminals go over /ws/terminal/{id}, another frontend. Here the extensions are only notified which
+terminals exist, and which have ended.
 """
 
 import contextlib
@@ -23,14 +24,14 @@ class OwnExtensions:
     """Follows the engine's terminals for every extension of ours that is connected."""
 
     def __init__(self, engine: Engine, terminals: Terminals) -> None:
-        """Take who tells of ends, and who has the terminals."""
+        """Take the engine, which reports ends, and the hosts of terminals."""
         self._engine = engine
         self._terminals = terminals
         self._shown: dict[Extension, _Shown] = {}
 
     @contextlib.contextmanager
     def following(self, extension: Extension) -> Iterator[None]:
-        """Tell an extension of its principal's terminals while the block runs."""
+        """Notify an extension of its principal's terminals while the block runs."""
         shown = self._shown[extension] = _Shown(extension)
         forget = self._engine.events.subscribe(shown.note, kinds=(ProcessCompleted,))
         extension.greet = lambda: self._greet(shown)
@@ -42,10 +43,10 @@ class OwnExtensions:
             del self._shown[extension]
 
     async def open(self, extension: Extension, wanted: NewTerminal, by: Owner) -> TerminalInfo:
-        """Open a terminal of the engine's for a caller and have the extension show it.
+        """Open a terminal of the engine for a caller and have the extension show it.
 
         Raises:
-            OutliveError: As `TerminalHost.create` of the engine's host.
+            OutliveError: As in `TerminalHost.create` of the engine's host.
         """
         terminal = await self._terminals.host(ENGINE).create(wanted, by)
         shown = self._shown.get(extension)
@@ -55,11 +56,12 @@ class OwnExtensions:
         return terminal
 
     async def _greet(self, shown: "_Shown") -> None:
-        """Tell a new extension which terminals there are (decision 100)."""
+        """Send a new extension the list of its terminals (decision 100)."""
         by = owner_of(shown.extension.access)
         known: list[TerminalInfo] = []
-        with contextlib.suppress(OutliveError):  # a server without terminals of its own has none
+        with contextlib.suppress(OutliveError):  # a server whose engine has no terminals: the list is empty
             known = list(await self._terminals.host(ENGINE).terminals(by))
+        # Terminals that ended while the list was made: their end was not sent, so they must not be in it.
         known = [one for one in known if one.terminal_id not in shown.missed]
         shown.missed.clear()
         shown.is_greeted = True
@@ -81,7 +83,7 @@ class OwnExtensions:
 
 
 class _Shown:
-    """What one extension was told.
+    """The state that one extension was notified of.
 
     Attributes:
         ids: The terminals that it knows.
@@ -98,7 +100,7 @@ class _Shown:
         self.is_greeted = False
 
     def note(self, event: Event) -> None:
-        """Pass on that a terminal has ended."""
+        """Notify the extension that a terminal has ended."""
         if not isinstance(event, ProcessCompleted):
             return
         process_id = event.record.process_id
@@ -111,7 +113,7 @@ class _Shown:
 
 
 def owner_of(access: Access, *, request_id: str | None = None) -> Owner:
-    """Return who asks when an extension does."""
+    """Return the caller that an extension's requests count as."""
     return Owner(
         principal=access.principal,
         request_id=request_id,

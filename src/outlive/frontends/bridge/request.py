@@ -1,6 +1,7 @@
-"""How one extension is asked, and what its answer means: a request is sent once, and said to be unknown rather than sent again.
+"""Requests to an extension, and errors for their outcomes: a request of unknown effect is reported so, never sent again.
 
-Only what was never written to a socket is sent to the extension that comes back (promise S3.4.once).
+Only a request of which nothing was written to a socket is sent to the extension that comes back (promise S3.4.once). One
+connection belongs to `extension`.
 """
 
 import asyncio
@@ -16,20 +17,20 @@ from outlive.protocols.bridge.requests import Asking
 
 
 def new_request_id() -> str:
-    """Return an id that was never used and never will be; a terminal is called so, too (promise S3.5)."""
+    """Return a new id that is never used again; terminals get such names, too (promise S3.5)."""
     return f"req-{secrets.token_hex(12)}"
 
 
 async def ask_seat(
     seat: OwnedTerminals, asking: Asking, make: Callable[[str], bytes], settings: BridgeSettings
 ) -> "asyncio.Future[Outcome]":
-    """Send a request to a seat's extension, waiting for one that went away a moment ago; return its outcome to come.
+    """Send a request to a seat's extension, waiting for one that went away a moment ago; return a future of its outcome.
 
     Args:
-        seat: Whose extension is asked.
-        asking: What for.
-        make: Makes the message for a request id.
-        settings: How long everything may take.
+        seat: The seat of the extension.
+        asking: The kind of request.
+        make: Returns the message for a request id.
+        settings: The times that everything may take.
 
     Raises:
         BackendUnavailable: `extension_away`: nothing was sent.
@@ -50,6 +51,7 @@ async def ask_seat(
 
 
 async def _present(seat: OwnedTerminals, until: float, settings: BridgeSettings) -> Extension:
+    """Return the seat's extension, waiting a little for one that is away."""
     loop = asyncio.get_running_loop()
     gone_s = 0.0 if seat.extension is not None else seat.gone_s()
     until = min(until, loop.time() + max(0.0, settings.return_s - gone_s))
@@ -68,12 +70,12 @@ def away(message: str) -> BackendUnavailable:
 
 
 def failure_of(outcome: Outcome, what: str, hide: Callable[[str], str]) -> OutliveError:
-    """Return the error that tells of a request which did not end well.
+    """Return the error for a request that did not succeed.
 
     Args:
-        outcome: What became of it.
-        what: What is not known to have happened, as in "whether {what} is not known".
-        hide: Takes secrets out of what the extension says.
+        outcome: Its outcome.
+        what: The effect that may or may not have happened, as in "whether {what} is not known".
+        hide: Removes secrets from the extension's words.
     """
     match outcome:
         case Failure(error=error):

@@ -1,10 +1,11 @@
-"""The terminals in VS Code that the bridge knows: `TerminalOwners`, one seat for each extension, kept while it is away.
+"""The terminals in VS Code that the bridge knows: `TerminalOwners`, with one entry (seat) for each extension, and `StateFile`.
 
-An extension of the document says nothing about itself. When it dials again it is known by its process, which still has
-its terminals; where nobody can tell the process (another machine, a container), the only one that went away a
-moment ago is taken for it. A wrong guess would type a command into somebody's else window, so in doubt nothing is given back.
+An entry is kept while its extension is away. The documented protocol has no name for an extension, so it is recognized by its
+process when it connects again. Where the process is not known (another machine, a container), the extension is taken for the only
+one of its principal and host that is away. A wrong guess would type a command into another user's window, so in doubt no terminal
+is given back.
 
-The file that keeps the bridge's terminals across restarts of the server: `StateFile`.
+`StateFile` keeps the terminals across restarts of the server. Requests to an extension belong to `request`.
 """
 
 import asyncio
@@ -20,15 +21,15 @@ import msgspec
 from outlive.core.identity import is_process_id
 from outlive.frontends.bridge.extension import Extension
 
-_MAX_SEATS = 256  # of those that are away the oldest go first
+_MAX_SEATS = 256  # of extensions that are away; beyond it the oldest are forgotten
 
 
 @dataclass(slots=True, kw_only=True)
 class BridgeTerminal:
     """One terminal in VS Code.
 
-    `terminal_id` is what callers call it: the extension's own name for it (`own_id`), unless that is taken. `principal` is
-    whose it is. `is_busy`: a command was sent to it and not answered yet.
+    `terminal_id` is the name for callers: the extension's own name (`own_id`), unless that is taken. `principal` is its owner.
+    `is_busy`: a command was sent to it and not answered yet.
     """
 
     terminal_id: str
@@ -42,9 +43,9 @@ class OwnedTerminals:
     """The terminals of one extension, and its connection while there is one.
 
     Attributes:
-        key: By what it is known: the process's name, else principal and host.
+        key: The name by which it is recognized: its process's, else principal and host.
         is_process: Whether the key names a process.
-        principal: Who the extension is; nobody else gets its terminals back.
+        principal: The extension's principal; an extension of another one never gets its terminals.
         extension: The open connection; None while it is away.
         back: Set while there is one.
         away_at: Since when there is none, in monotonic seconds.
@@ -65,7 +66,7 @@ class OwnedTerminals:
 
     @property
     def is_attended(self) -> bool:
-        """Whether its extension is there, as far as anybody knows."""
+        """Whether its extension is connected, as far as is known."""
         return self.extension is not None and self.extension.is_open
 
     def gone_s(self) -> float:
@@ -88,7 +89,7 @@ class _KeptSeat(msgspec.Struct, frozen=True):
 
 
 class TerminalOwners:
-    """All seats, those that connected last at the end. Used on one event loop."""
+    """All seats, the one that connected last at the end. Used on one event loop."""
 
     def __init__(
         self, *, trusted_s: float, lives: Callable[[str], bool], clock: Callable[[], float] = time.monotonic
@@ -96,8 +97,8 @@ class TerminalOwners:
         """Begin with none.
 
         Args:
-            trusted_s: How long an extension whose process cannot be told may be away and still get its terminals back.
-            lives: Tells whether the process of a key still runs.
+            trusted_s: How long an extension whose process is not known may be away and still get its terminals back.
+            lives: Returns whether the process of a key still runs.
             clock: Monotonic seconds.
         """
         self._trusted_s = trusted_s
@@ -114,9 +115,9 @@ class TerminalOwners:
         return len(self._seats)
 
     async def probe(self, key: str, principal: str, *, patience_s: float) -> None:
-        """Find out whether those that are connected under a key are really there; who is not is away from now on.
+        """Ping the extensions that are connected under a key; one that does not answer counts as away from now on.
 
-        An extension dials again long before anybody has noticed on our side that the network broke.
+        After a broken network an extension connects again long before this side notices that its old connection is dead.
         """
         known = [seat.extension for seat in self._seats if (seat.key, seat.principal) == (key, principal)]
         await asyncio.gather(*(one.probe(patience_s) for one in known if one is not None))
@@ -143,7 +144,8 @@ class TerminalOwners:
         return seat
 
     def leave(self, seat: OwnedTerminals, extension: Extension) -> None:
-        """Note that an extension is gone; without terminals nothing is left of its seat. Another one may have it already."""
+        """Record that an extension is gone; a seat without terminals is dropped."""
+        # The extension may have connected again and have the seat already.
         if seat.extension is not extension:
             return
         seat.extension = None
@@ -152,7 +154,7 @@ class TerminalOwners:
         self.prune()
 
     def prune(self) -> None:
-        """Forget what will not come back: the terminals of a process that has ended, or of nobody knows whom."""
+        """Forget terminals that cannot return: those of an ended process, or of an unknown one that was away too long."""
         now = self._clock()
         self._seats = [
             seat for seat in self._seats if seat.extension is not None or self._may_return(seat, now)
@@ -162,9 +164,9 @@ class TerminalOwners:
             self._seats.remove(seat)
 
     def add(self, seat: OwnedTerminals, own_id: str, name: str, principal: str) -> BridgeTerminal | None:
-        """Remember a terminal that an extension has opened; None when it calls one of another principal's so.
+        """Record a terminal that an extension has opened; None when its name is that of another principal's terminal.
 
-        What the same principal had under this name is no more: the extension must have begun anew.
+        An older terminal of the same principal with this name is gone: the extension must have started anew.
         """
         before = next((one for one in seat.terminals.values() if one.own_id == own_id), None)
         if before is not None:
@@ -173,7 +175,7 @@ class TerminalOwners:
             del seat.terminals[before.terminal_id]
         taken = {terminal_id for known in self._seats for terminal_id in known.terminals}
         terminal_id, number = own_id, 2
-        # An extension that counts for itself repeats what another one says; none may pass for a terminal of the engine.
+        # Extensions number their terminals by themselves, so names repeat. None may look like a terminal of the engine.
         while terminal_id in taken or is_process_id(terminal_id):
             terminal_id, number = f"{own_id}~{number}", number + 1
         terminal = BridgeTerminal(terminal_id=terminal_id, own_id=own_id, name=name, principal=principal)
@@ -195,7 +197,7 @@ class TerminalOwners:
         return [one for seat in self._seats for one in seat.terminals.values() if one.principal == principal]
 
     def document(self) -> bytes:
-        """Return what has to be known again after a restart, as JSON."""
+        """Return the state that must survive a restart, as JSON."""
         return msgspec.json.encode(
             [
                 _KeptSeat(
@@ -251,13 +253,13 @@ class StateFile:
         self._kept = 0
 
     async def read(self) -> bytes:
-        """Return what was kept; empty when nothing was, or it cannot be read."""
+        """Return the content; empty when there is no file, or it cannot be read."""
         return await asyncio.to_thread(self._read)
 
     async def keep(self) -> None:
-        """Return when everything that is known now is in the file; where it cannot be written, after a warning.
+        """Return when the present state is in the file, or after a warning when it cannot be written.
 
-        Cancellation: safe; what is not written then is with the next change.
+        Cancellation: safe; the next change writes it, too.
         """
         self._newest = wanted = self._newest + 1
         async with self._turn:
@@ -278,7 +280,7 @@ class StateFile:
 
     def _write(self, content: bytes) -> None:
         new = f"{self._path}.new"
-        with contextlib.suppress(FileNotFoundError):  # of one that was killed
+        with contextlib.suppress(FileNotFoundError):  # left by a server that was killed
             os.unlink(new)
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(fd, "wb") as file:

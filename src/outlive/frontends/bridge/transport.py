@@ -1,8 +1,7 @@
-"""The socket to one extension: `BridgeTransport`, whoever has dialled. Frames in and out, nothing of what they mean.
+"""The socket to one extension (`BridgeTransport`, opened by either side), and the bridge's settings (`BridgeSettings`).
 
-Whether a message was written is what decides if it may be sent again (promise S3.4.once), so `send` says it exactly.
-
-What the bridge must be told: `BridgeSettings`.
+Frames go in and out; what they mean belongs to `extension`. A message may be sent again only if nothing of it was written
+(promise S3.4.once), so `send` reports that exactly.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ class BridgeTransport(Protocol):
         Raises:
             LineClosed: Nothing was written.
 
-        Cancellation: safe; `written` tells what became of it.
+        Cancellation: safe; the message has left if `written` was called.
         """
         ...
 
@@ -46,15 +45,15 @@ class BridgeTransport(Protocol):
         ...
 
     async def close(self, code: int, reason: str) -> None:
-        """Close it; returns within a second or so, whatever the other end does."""
+        """Close it; returns within about a second, whatever the other end does."""
         ...
 
 
 class ServedLine:
-    """A socket that an extension has opened to us."""
+    """A socket that an extension has opened to this server."""
 
     def __init__(self, websocket: WebSocket) -> None:
-        """Take an accepted WebSocket of our own server."""
+        """Take an accepted WebSocket of this server."""
         self._websocket = websocket
         raw: dict[str, Any] = (websocket.scope.get("extensions") or {})[EXTENSION]
         self._writable: asyncio.Event = raw["writable"]
@@ -89,9 +88,9 @@ class ServedLine:
 class BridgeSettings:
     """Times are seconds, sizes bytes.
 
-    `ping_s` lies between two pings, `timeout_s` is what an answer may take, `redial_s` lies between two attempts to dial
-    one of `dial`. An extension that is gone is waited for `return_s`, three times what it waits before it dials again;
-    one whose process cannot be told gets its terminals back within `trusted_s`.
+    `ping_s` is the time between two pings, `timeout_s` the time for an answer, `redial_s` the time between two attempts to
+    connect to one of `dial`. Requests wait `return_s` for an extension that is gone, three times its own pause before it connects
+    again. One whose process is not known gets its terminals back within `trusted_s`.
     """
 
     ping_s: float = 30.0
@@ -106,7 +105,7 @@ class BridgeSettings:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """Return what the user chose."""
+        """Return the bridge's part of the server's settings."""
         return cls(
             ping_s=settings.bridge_ping_s,
             timeout_s=settings.bridge_timeout_s,
