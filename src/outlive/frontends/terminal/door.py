@@ -1,4 +1,7 @@
-"""The terminal door of the server: its route, who may look at what, and how many do."""
+"""The terminal frontend's route: it finds the process, checks the caller's rights, and counts viewers.
+
+A connection that is accepted belongs to `viewer`. Refusals are answered before the upgrade, as plain HTTP errors.
+"""
 
 from collections import Counter
 
@@ -25,7 +28,9 @@ from outlive.server.shown_output import check_within
 from outlive.store.rows import ProcessFilter
 
 PATH = "/ws/terminal/"
-_MOST_VIEWERS = 256  # of one principal; each may leave 128 KiB in our send buffers and 64 KiB of input
+_MOST_VIEWERS = (
+    256  # of one principal; each may hold 128 KiB of output and 64 KiB of input in the server's memory
+)
 _MOST_DIGITS = 10  # of a pid (proc_pid_max in the kernel: 2**22)
 
 
@@ -33,7 +38,7 @@ class TerminalFrontend:
     """Raw output and input of a process over a WebSocket; `routes()` are served inside `async with engine`."""
 
     def __init__(self, engine: Engine, *, take: Take = lambda _principal, _count: 0.0) -> None:
-        """Stand before `engine`; `take` counts a message of a principal, and tells how long to wait before it is read."""
+        """Serve the processes of `engine`; `take` counts a principal's message, and returns the seconds to wait before it."""
         self._engine = engine
         self._take = take
         self._viewers: Counter[str] = Counter()
@@ -62,7 +67,7 @@ class TerminalFrontend:
             await websocket.accept(subprotocol)
             await Viewer(websocket, open_outbox(websocket), view, engine=self._engine, take=self._take).run()
         except WebSocketDisconnect:
-            pass  # gone before it was let in
+            pass  # gone before it was accepted
         finally:
             self._viewers[access.principal] -= 1
             if not self._viewers[access.principal]:
@@ -74,6 +79,7 @@ class TerminalFrontend:
             raise LimitExceeded("connection_limit", text, hint="Close one of them.")
 
     async def _view(self, websocket: WebSocket, access: Access, owner: Owner, *, is_controlled: bool) -> View:
+        """Return what this viewer may see and do; raises an `OutliveError` where it may not."""
         access.require(Scope.READ)
         opening = Opening.parse(websocket.query_params)
         process = await self._find(websocket.path_params["process_id"], access.principal)
@@ -96,10 +102,10 @@ class TerminalFrontend:
         )
 
     async def _find(self, name: str, principal: str) -> Process:
-        """Return a process by its id, its command id, or its pid while it runs; the caller's own, and no private one.
+        """Return the caller's process by its id, its command id, or its pid while it runs; never a private one.
 
         Raises:
-            ProcessNotFound: There is none.
+            ProcessNotFound: The caller has no such process; another principal's is not distinguished from none.
         """
         try:
             if is_process_id(name):
@@ -117,7 +123,7 @@ class TerminalFrontend:
         return process
 
     async def _refuse(self, websocket: WebSocket, owner: Owner, error: OutliveError) -> None:
-        """Answer before the upgrade."""
+        """Refuse the upgrade, and record a missing scope in the audit log."""
         if error.code == "scope_missing":
             details = {"path": websocket.url.path[:200]}
             self._engine.events.publish(
@@ -136,7 +142,7 @@ class TerminalFrontend:
 async def send_refusal(
     scope: AsgiScope, send: Send, *, status: int, error: str, message: str, hint: str, headers: Headers = ()
 ) -> None:
-    """Refuse an upgrade in plain JSON. Terminals on the web are found by REST: its words are the ones known here."""
+    """Refuse an upgrade in plain JSON. Hints use REST's words, because clients of this path find processes by REST."""
     hint = worded(error, hint, "rest")
     await send_error(scope, send, status=status, error=error, message=message, hint=hint, headers=headers)
 

@@ -1,7 +1,8 @@
-"""What one viewer types, on its way to the process: `TypedInput`.
+"""One viewer's input on its way to the process: `TypedInput`.
 
-Bounded: while a process does not read its input, 64 KiB wait here, then whoever types waits, and with it the client's
-own buffers. Nothing is dropped as long as the process lives.
+Bounded: while a process does not read its input, 64 KiB wait here. Then the viewer's messages are not read any more, and further
+input waits in the client's own buffers. No input is dropped as long as the process lives. Whether a viewer may type is decided by
+`viewer`.
 """
 
 import asyncio
@@ -11,13 +12,13 @@ from collections.abc import Callable
 from outlive.core.errors import LimitExceeded, OutliveError
 from outlive.engine import AuditedControls, Process
 
-_MOST_BYTES = 64 * 1024  # what one write to the backend carries
-_LEAVING_S = 1.0  # half of what a server that stops waits for its connections
-_AGAIN_S = 0.5  # between two looks at what stands still
+_MOST_BYTES = 64 * 1024  # the size of one write to the backend
+_LEAVING_S = 1.0  # half of the time that a stopping server gives its connections
+_AGAIN_S = 0.5  # between two attempts, and between two checks that the viewer is still there
 
 
 class TypedInput:
-    """Writes what is `put`, in order and in as few pieces as possible; `run` is a task of the viewer's."""
+    """Writes the input of `put`, in order and in as few pieces as possible; `run` is a task of the viewer's."""
 
     def __init__(
         self,
@@ -30,10 +31,11 @@ class TypedInput:
         """Write to `process` by `acting`.
 
         Args:
-            process: Whose input it is.
-            acting: The verbs on the viewer's behalf.
-            tell: Hears of input that is stuck, or that did not arrive.
-            is_gone: Tells that the viewer has left, which nobody else notices while it is waited for room.
+            process: The process that gets the input.
+            acting: The verbs as the viewer's principal, which the audit log records.
+            tell: Called with the error when input is stuck, or did not arrive.
+            is_gone: Returns whether the viewer has left: no message is read while input waits for room, so no other check sees
+                it.
         """
         self._is_gone = is_gone
         self._process = process
@@ -45,9 +47,9 @@ class TypedInput:
         self._moved = asyncio.Event()
 
     async def put(self, data: bytes) -> None:
-        """Take input; returns when all of it is on its way or waits here, or when the viewer has left.
+        """Take input; returns when all of it is written or waits here, or when the viewer has left.
 
-        Cancellation: safe; what was taken is written.
+        Cancellation: safe; the part that was taken is written.
         """
         view = memoryview(data)
         while view:
@@ -64,18 +66,19 @@ class TypedInput:
         return bool(self._waiting) or self._is_writing
 
     async def flushed(self) -> None:
-        """Return when nothing waits here any more, or when the viewer has left."""
+        """Return when all input is written, or when the viewer has left."""
         while self._is_busy and not self._is_gone():
             await self._wait()
 
     async def finish(self) -> None:
-        """Return when nothing waits here any more, at the latest after a second: of a viewer that types and leaves."""
+        """Return when all input is written, after a second at the latest; for a viewer that types and leaves at once."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVING_S):
                 while self._is_busy:
                     await self._wait()
 
     async def _wait(self) -> None:
+        """Return when the writer has moved on, or after half a second."""
         self._moved.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_AGAIN_S):
@@ -98,17 +101,17 @@ class TypedInput:
                     self._moved.set()
 
     async def _write(self, piece: bytes) -> None:
-        """Write one piece, however long the process does not read; a piece that may have arrived is never repeated."""
+        """Write one piece, without a deadline; a piece that may have arrived is never written again."""
         while True:
             try:
                 await self._acting.write(self._process, piece)
             except LimitExceeded as error:
                 self._tell(error)
                 if "waiting_bytes" in error.details:
-                    return  # the keeper has it, and what comes next waits behind it
+                    return  # the keeper holds this piece; the next one waits behind it
             except OutliveError as error:
                 self._tell(error)
-                if error.code == "process_queued":
+                if error.code == "process_queued":  # it has no input before it runs: try again
                     await asyncio.sleep(_AGAIN_S)
                     continue
                 return

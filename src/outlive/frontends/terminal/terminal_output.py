@@ -1,9 +1,9 @@
-"""What comes next for one viewer: `TerminalOutput`, a cursor on a process's log. `sender` says when.
+"""The next frames for one viewer: `TerminalOutput`, a cursor on a process's log. `server.sender` decides when they are sent.
 
-Nothing is queued: a turn reads from the log at the cursor, at most 64 KiB, and returns frames. What is to be said beside
-the output is kept once of each kind, so that a viewer that does not read costs nothing however much it asks.
+Nothing is queued: a turn reads at most 64 KiB from the log at the cursor and returns frames. Control messages beside the output
+are kept once of each kind, so that a viewer that asks much and reads nothing costs no memory.
 
-Where a viewer begins that names no cursor: with the newest history, at a sane place.
+`newest_history` is the start of a viewer that names no cursor: the newest 256 KiB, from a place where no escape sequence is cut.
 """
 
 from collections.abc import Callable
@@ -26,18 +26,18 @@ from outlive.protocols.terminal_socket.viewer_request import CONTEXT_BYTES, LOOK
 from outlive.protocols.websocket_frames import binary_frame, text_frame
 from outlive.store.output_log import OutputChunk, OutputLog
 
-_TURN_BYTES = 64 * 1024  # what a viewer that stops reading leaves in our send buffer, at most
+_TURN_BYTES = 64 * 1024  # at most so much stays in the server's send buffer for a viewer that stops reading
 _TOLD_BYTES = 256 * 1024  # of output between two cursor messages
-_MOST_NOTICES = 16  # that wait for a viewer that does not read
+_MOST_NOTICES = 16  # notices that wait for a viewer that does not read
 
 
 class TerminalOutput:
-    """Output from a cursor on, then how the process ended, then that its terminal is closed. A `Followed`.
+    """Output from a cursor on, then how the process ended, then that its terminal is closed. A `Sendable`.
 
-    Without control messages the last word is the end of the process: `is_over` is told by the connection's close.
+    Without control messages the process's end is the last one: the connection's close reports it.
 
     Attributes:
-        process: What is shown.
+        process: The process that is shown.
         cursor: Everything before it was returned as frames.
         is_completed: The end of the process was reached.
         is_over: The last message was returned.
@@ -68,12 +68,12 @@ class TerminalOutput:
         is_controlled: bool,
         over: Callable[[], None],
     ) -> None:
-        """Show `process`, or what `log` shows of it.
+        """Show a process's output.
 
         Args:
-            process: What is shown.
+            process: The process that is shown.
             log: Its output, with or without its secrets.
-            cursor: Where to begin.
+            cursor: The position to begin at.
             is_controlled: Whether control messages are sent.
             over: Called in the turn that returns the last message.
         """
@@ -87,10 +87,11 @@ class TerminalOutput:
         self._notices: dict[tuple[str, str], Notice] = {}
         self._wants_cursor = False
         self._told_at = cursor
-        # One stream can be counted by who receives it; of two the order is not told otherwise.
+        # A client that gets one stream can count its bytes. Of two streams the frames do not say which is which, so that cursor
+        # messages follow every turn.
         record = process.record
         self._counts = process.has_terminal or record.stdio == "merge"
-        # Of a process that is complete already, what its descendants have written until now is part of its output.
+        # If the process is complete already, its descendants' output up to now counts as its own.
         self._until = self._total() if process.is_complete else None
 
     @property
@@ -99,7 +100,7 @@ class TerminalOutput:
         return False
 
     def show_partial(self) -> bytes:
-        """Nothing waits for its rest."""
+        """Never called: there are no partial lines."""
         return b""
 
     def tell_cursor(self) -> None:
@@ -150,7 +151,7 @@ class TerminalOutput:
             self._say(frames, Redacted(count=redacted, cursor=str(self.cursor)))
 
     def _complete(self, frames: list[bytes], *, has_moved: bool) -> None:
-        """Tell the end once the output before it was returned; what cannot be read any more is a gap."""
+        """Return the end once all output before it was returned; bytes that the log no longer holds become a gap."""
         until = self._until or self._completion()
         if not _has_reached(self.cursor, until):
             if has_moved:
@@ -165,13 +166,14 @@ class TerminalOutput:
         self._say(frames, _exited(self.process.record, self.cursor))
 
     def _completion(self) -> Cursor:
-        """Return where the process's own output ends; a rebuilt record without that has only its totals."""
+        """Return the end of the process's own output; a record that was rebuilt without it has only the totals."""
         process, total = self.process, self._total()
         out, err = process.complete_stdout_bytes, process.complete_stderr_bytes
         self._until = Cursor(total.stdout if out is None else out, total.stderr if err is None else err)
         return self._until
 
     def _say(self, frames: list[bytes], message: ServerMessage) -> None:
+        """Add a control message, if this viewer understands them."""
         if self._is_controlled:
             frames.append(text_frame(encode_message(message)))
 
@@ -182,6 +184,7 @@ class TerminalOutput:
         )
 
     def _say_rest(self, frames: list[bytes]) -> None:
+        """Add the waiting notices, and the cursor when it was asked for or is due."""
         for notice in self._notices.values():
             self._say(frames, notice)
         self._notices.clear()
@@ -212,20 +215,21 @@ def _exited(record: ProcessRecord, cursor: Cursor) -> Exited:
     )
 
 
-HISTORY_BYTES = 256 * 1024  # some thousand lines: about what a terminal emulator scrolls back
+HISTORY_BYTES = 256 * 1024  # some thousand lines: about as much as a terminal emulator scrolls back
 
 
 def newest_history(log: OutputLog) -> Cursor:
-    """Return the cursor of at most 256 KiB before the end. Two reads of 48 KiB, and 3 ms at most for the look at them.
+    """Return a cursor at most 256 KiB before the end. Costs two reads of 48 KiB, and at most 3 ms to scan them.
 
     Raises:
-        StoreCorrupt: The disk does not give the bytes.
+        StoreCorrupt: The disk does not return the bytes.
     """
     wanted = log.tail_cursor(HISTORY_BYTES)
     return Cursor(_sane(log, 0, wanted.stdout), _sane(log, 1, wanted.stderr))
 
 
 def _sane(log: OutputLog, stream: int, wanted: int) -> int:
+    """Return the offset at or after `wanted` where a terminal may begin: outside of an escape sequence and of a gap."""
     if not wanted:
         return 0
     begin = max(0, wanted - CONTEXT_BYTES)

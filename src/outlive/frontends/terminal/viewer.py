@@ -1,4 +1,8 @@
-"""One viewer of a process: `Viewer` reads what it types and says, sends what `TerminalOutput` returns, and ends with either side."""
+"""One viewer of a process: `Viewer` takes its messages, sends its output, and ends with either side.
+
+The frames come from `TerminalOutput`, typed input goes through `TypedInput`. Which process a viewer may see was decided by
+`door`.
+"""
 
 import asyncio
 import contextlib
@@ -37,13 +41,15 @@ from outlive.store.output_log import OutputLog
 _NORMAL = 1000
 _INTERNAL_ERROR = 1011
 _CLOSE_PATIENCE_S = 1.0  # for a viewer that does not read: the server then cuts the connection
-_RESIZE_S = 2.0  # before the greeting: a keeper that is being replaced does not keep anybody from the history
-_MESSAGES_A_TURN = 64
+_RESIZE_S = (
+    2.0  # before the greeting: while the keeper is being replaced, a viewer still gets the history soon
+)
+_MESSAGES_A_TURN = 64  # of a flood of messages; then other tasks run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What a viewer sees and may do: the process, its log with or without secrets, from where on, and on whose behalf."""
+    """What a viewer sees and may do: the process, its log with or without secrets, the cursor to begin at, and the rights."""
 
     process: Process
     log: OutputLog
@@ -67,8 +73,8 @@ class Viewer:
         self._view = view
         self._engine = engine
         self._take = take
-        self._ended = asyncio.Event()  # by whichever side
-        self._close_code: int | None = None  # set when the end is ours
+        self._ended = asyncio.Event()  # set by either side
+        self._close_code: int | None = None  # set when the server ends the connection
         self._tasks = asyncio.TaskGroup()
         self._side: set[asyncio.Task[None]] = set()
         self._keyboard = TypedInput(
@@ -104,6 +110,7 @@ class Viewer:
         await self._close()
 
     async def _greet(self) -> None:
+        """Set the viewer's size first, so that the greeting has it, then send the greeting."""
         view, process = self._view, self._view.process
         if view.size is not None and not process.is_ended:
             await self._resize(*view.size)
@@ -130,7 +137,7 @@ class Viewer:
             async with asyncio.timeout(_RESIZE_S):
                 await view.acting.resize(view.process, rows, cols)
         except TimeoutError:
-            pass  # it was asked for, and will be done
+            pass  # the request was sent, and takes effect later
         except OutliveError as error:
             self._tell("resize", error)
 
@@ -138,7 +145,9 @@ class Viewer:
         """Take messages until the socket ends."""
         for number in itertools.count(1):
             if number % _MESSAGES_A_TURN == 0:
-                await asyncio.sleep(0)  # what has come already is received without a pause
+                await asyncio.sleep(
+                    0
+                )  # messages that have come already are received without a pause in between
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
                 self._ended.set()
@@ -153,12 +162,13 @@ class Viewer:
 
     async def _type(self, data: bytes) -> None:
         if self._view.is_readonly:
-            # Dropped, and the connection goes on: terminal emulators answer programs by themselves, whoever looks.
+            # Dropped, and the connection goes on: terminal emulators answer a program's queries by themselves.
             self._tell("input", _read_only())
         else:
             await self._keyboard.put(data)
 
     async def _obey(self, text: str) -> None:
+        """Do what a control message asks; an error becomes a notice, and the connection goes on."""
         about = "message"
         try:
             message = decode_message(text)
@@ -188,7 +198,7 @@ class Viewer:
                 raise AssertionError("this was answered before")
 
     def _tell(self, about: str, error: OutliveError) -> None:
-        """Say that something did not happen, to who understands it."""
+        """Send a notice that something did not happen, to a viewer that understands control messages."""
         self.showing.notice(Notice(reason=error.code, message=error.message, about=about))
         self._follower.kick()
 
@@ -198,7 +208,7 @@ class Viewer:
         self._ended.set()
 
     def _fail(self) -> None:
-        """End because the follower broke down: the viewer comes back and continues at its cursor."""
+        """End after an unexpected error in the sender: the viewer connects again and continues at its cursor."""
         self._close_code = _INTERNAL_ERROR
         self._ended.set()
 
@@ -209,7 +219,7 @@ class Viewer:
         task.add_done_callback(self._side.discard)
 
     async def _close(self) -> None:
-        """Say how it ended, once everything before was taken; a viewer that has left hears nothing."""
+        """Close with the process's end as the reason, after all output; does nothing when the viewer has left."""
         if self._close_code is None:
             return
         reason = _how(self._view.process.record) if self._close_code == _NORMAL else "continue at your cursor"
@@ -219,7 +229,7 @@ class Viewer:
 
 
 def _end_of(view: View) -> Cursor:
-    """Return where the output ends now; what is held back may have been shown to this viewer before."""
+    """Return the end of the output now; at least the viewer's cursor, which may lie behind output that is held back."""
     log, cursor = view.log, view.cursor
     return Cursor(max(log.size(0), cursor.stdout), max(log.size(1), cursor.stderr))
 

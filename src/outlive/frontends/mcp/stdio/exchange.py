@@ -1,8 +1,9 @@
 """One POST to /mcp over a connection of its own: `RelayedRequest`, with just the HTTP/1.1 that this needs (RFC 9112).
 
-Whatever goes wrong with the connection is an OSError, a server that dies in the middle included. ConnectionResetError
-says that it has not read all of the request, and so cannot have heeded it: that is when the kernel resets a Unix
-stream (`unix_release_sock` in Linux 6; an end whose peer had read everything sees the plain end of the stream).
+Every failure of the connection is an OSError, also when the server dies in the middle. ConnectionResetError means that the server
+has not read the whole request, and so cannot have acted on it: only then does the kernel reset a Unix stream (`unix_release_sock`
+in Linux 6; after everything was read, the other end sees the plain end of the stream). Whether to send again is decided by
+`relay`.
 """
 
 import contextlib
@@ -52,12 +53,12 @@ class RelayedRequest:
         self._connection.close()
 
     def abandon(self) -> None:
-        """Hang up: the server sees it, and whoever reads here gets an OSError."""
+        """Cut the connection: the server notices it, and the thread that reads here gets an OSError."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def post(self, body: bytes, headers: Sequence[tuple[str, str]]) -> bool:
-        """Send the request; False when the server stopped listening before its end (it may have answered)."""
+        """Send the request; False when the server stopped reading before its end (it may have answered all the same)."""
         head = [
             "POST /mcp HTTP/1.1",
             "Host: localhost",
@@ -74,7 +75,7 @@ class RelayedRequest:
         return True
 
     def read_answer(self) -> RelayedAnswer:
-        """Return status and headers as soon as they are there."""
+        """Return status and headers as soon as they have come."""
         parts = self._line().split(b" ", 2)
         if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
             raise ConnectionError("what answers there does not speak HTTP")
@@ -103,6 +104,7 @@ class RelayedRequest:
                 data = []
 
     def _stream_lines(self) -> Iterator[bytes]:
+        """Yield the lines of the body; a line may be spread over any number of pieces."""
         begun: list[bytes] = []
         for piece in self._pieces():
             first, *others = piece.split(b"\n")
@@ -112,11 +114,12 @@ class RelayedRequest:
                 begun = [other]
 
     def _pieces(self) -> Iterator[bytes]:
+        """Yield the body as it comes, chunked (RFC 9112, section 7.1) or of a known length."""
         if "chunked" in self._answer.headers.get("transfer-encoding", "").lower():
             while size := int(self._line().partition(b";")[0], 16):
                 yield from self._exactly(size)
                 self._line()
-            self._line()
+            self._line()  # the empty line behind the last chunk: our server sends no trailers
         else:
             yield from self._exactly(int(self._answer.headers.get("content-length", "0")))
 
@@ -129,6 +132,7 @@ class RelayedRequest:
             yield piece
 
     def _line(self) -> bytes:
+        """Return one line of the head, or of the chunks' frame; a cut one means that the server is gone."""
         line = self._file.readline(_PIECE_BYTES)
         if not line.endswith(b"\n"):
             raise _lost()

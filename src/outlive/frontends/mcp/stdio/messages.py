@@ -1,4 +1,7 @@
-"""What the relay must know of a message, its HTTP headers, and answers of the relay's own. Pure."""
+"""The parts of a message that the relay needs, its HTTP headers, and the relay's own answers. Pure.
+
+Everything else in a message is passed on as it came: what methods mean is known to the server alone.
+"""
 
 import binascii
 import json
@@ -9,7 +12,7 @@ from dataclasses import dataclass
 MessageId = str | int | None
 
 _REVISION_KEY = "io.modelcontextprotocol/protocolVersion"  # in `_meta` of every request from 2026-07-28 on
-# MCP revision 2026-07-28, "Transports": what Mcp-Name repeats of a request.
+# MCP revision 2026-07-28, "Transports": the parameter that the header Mcp-Name repeats.
 # The last three are the tasks extension's ("Streamable HTTP: Routing Headers").
 _NAMED_BY: Mapping[str, str] = {
     "tools/call": "name",
@@ -21,7 +24,7 @@ _NAMED_BY: Mapping[str, str] = {
 }
 _HEADER_SAFE = re.compile(r"[\x20-\x7E]*", re.ASCII)
 _ENCODED = re.compile(r"=\?base64\?.*\?=", re.ASCII)
-# Asking again does nothing twice.
+# Methods that may be sent again after a lost connection: doing them twice is as good as once.
 _REPEATABLE = frozenset(
     {
         "initialize",
@@ -39,7 +42,7 @@ _INVALID_REQUEST = -32600
 
 @dataclass(frozen=True, slots=True)
 class RelaySession:
-    """What `initialize` settled: the MCP session's id and the negotiated revision, as the headers carry them."""
+    """The result of `initialize`: the MCP session's id and the negotiated revision, as the headers carry them."""
 
     session_id: str
     revision: str
@@ -47,17 +50,17 @@ class RelaySession:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A line that is no message, with the answer to it: one JSON-RPC error, without a newline."""
+    """A line that is not a message, with its answer: one JSON-RPC error, without a newline."""
 
     answer: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """One message of the host. `body` is what it sent; only requests have a `request_id`.
+    """One message of the host. `body` is the message as it came; only requests have a `request_id`.
 
-    `revision`: what its `_meta` names, from 2026-07-28 on; `name`: what it calls; `cancels`: the request that a
-    cancel names.
+    `revision`: the one in its `_meta`, from 2026-07-28 on. `name`: the tool, prompt, resource or task. `cancels`: the request
+    that a cancel notification names.
     """
 
     body: bytes
@@ -74,11 +77,11 @@ class Envelope:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether it may be sent again although nobody knows what became of it."""
+        """Whether it may be sent again although its first sending may have taken effect."""
         return self.method in _REPEATABLE
 
     def headers(self, session: RelaySession | None) -> list[tuple[str, str]]:
-        """Return the headers that its revision asks for; those of 2026-07-28 carry no session."""
+        """Return the headers that its revision requires; those of 2026-07-28 carry no session."""
         if self.revision is not None:
             found = [("MCP-Protocol-Version", self.revision), ("Mcp-Method", self.method)]
             if self.name is not None:
@@ -90,7 +93,7 @@ class Envelope:
 
 
 def read_envelope(line: bytes) -> Envelope | Malformed:
-    """Return what a line from the host says. Never raises."""
+    """Return the message in a line from the host. Never raises."""
     try:
         raw = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -103,6 +106,7 @@ def read_envelope(line: bytes) -> Envelope | Malformed:
     method = named if isinstance(named, str) else ""
     has_method = bool(method)
     request_id = raw.get("id") if has_method else None
+    # bool is a subclass of int in Python, and JSON-RPC ids are neither true nor false (JSON-RPC 2.0, section 4).
     if has_method and "id" in raw and (isinstance(request_id, bool) or not isinstance(request_id, str | int)):
         sentence = "The id of a request is a string or a whole number."
         return Malformed(encode_error(None, _INVALID_REQUEST, sentence))

@@ -1,4 +1,7 @@
-"""Standard input and output as the relay holds them: whole lines in, whole lines out, and nothing else on stdout."""
+"""Standard input and output as the relay holds them: whole lines in, whole lines out, and nothing else on stdout.
+
+A library that prints something would break the protocol, so descriptors 0 and 1 are replaced for the rest of the program.
+"""
 
 import os
 import threading
@@ -6,16 +9,16 @@ from collections.abc import Iterator
 
 
 class Pipes:
-    """The host's two pipes, taken away from everybody else in this process.
+    """The host's two pipes, which the rest of this process can no longer reach.
 
-    Writing is safe from any thread; a host that does not read holds its writers. One that has closed its end is
-    written to no more, in silence.
+    Writing is safe from any thread; a host that does not read makes writers wait. Once it has closed its end, messages are
+    dropped silently.
     """
 
     def __init__(self) -> None:
-        """Take descriptors 0 and 1; what others read there is empty, what they print there goes to stderr."""
+        """Take descriptors 0 and 1; other code then reads nothing from 0, and prints to stderr through 1."""
         while (nothing := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
-            pass  # the host closed one of the three: what is opened next must not take its place
+            pass  # the host has closed 0, 1 or 2: it is filled, so that no file opened later takes its place
         self._reader = os.dup(0)
         self._writer = os.dup(1)
         os.dup2(nothing, 0)
@@ -35,7 +38,7 @@ class Pipes:
 
     def write(self, message: bytes) -> None:
         """Write one message on a line of its own; returns when the pipe has all of it."""
-        # JSON has line breaks between tokens only, where a blank means the same.
+        # JSON has line breaks between tokens only, where a blank means the same (RFC 8259, section 2).
         left = memoryview(message.strip().replace(b"\r", b" ").replace(b"\n", b" ") + b"\n")
         with self._lock:
             try:

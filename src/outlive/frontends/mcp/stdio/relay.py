@@ -1,9 +1,8 @@
-"""The relay between a host's lines and the server's MCP door: `Relay`.
+"""The relay between a host's lines and the server's MCP endpoint: `Relay`, and `Handshake`, which keeps the MCP session.
 
-One thread for each message: requests run side by side, and what the server streams is passed on as it comes. Owns
-what becomes of requests when the server dies; what messages mean is the server's business.
-
-The MCP session that the host's `initialize` began: kept for later requests, begun anew when it is unknown.
+One thread for each message: requests run side by side, and streamed messages are passed on as they come. The relay decides which
+requests are sent again when the server dies; what messages mean is known to the server alone. The session that the host's
+`initialize` began is named in later requests, and begun anew when the server does not know it.
 """
 
 import json
@@ -32,25 +31,25 @@ class Handshake:
     """The session of this relay. Safe to use from any thread.
 
     Attributes:
-        session: The one to name now; None before `initialize`, and for revisions that have none.
+        session: The session for the headers; None before `initialize`, and for revisions without sessions.
     """
 
     def __init__(self, server: Server) -> None:
-        """Nothing is begun yet."""
+        """Begin without a session."""
         self.session: RelaySession | None = None
         self._server = server
         self._initialize: Envelope | None = None
         self._renewing = threading.Lock()
 
     def keep(self, envelope: Envelope, answer: RelayedAnswer, body: bytes) -> None:
-        """Keep what an `initialize` and the answer to it settled; an answer that begins no session is skipped."""
+        """Keep an `initialize` and the session of its answer; an answer without a session is skipped."""
         session_id = answer.headers.get("mcp-session-id")
         if session_id is not None:
             self.session = RelaySession(session_id, json.loads(body)["result"]["protocolVersion"])
             self._initialize = envelope
 
     def renew(self, unknown: RelaySession) -> None:
-        """Begin another session for one that the server does not know: its state folder was made anew.
+        """Begin another session for one that the server does not know, because its state folder was made anew.
 
         Does nothing when another thread has done it. Raises OSError and OutliveError as `Server.connect` does.
         """
@@ -67,9 +66,12 @@ class Handshake:
 _SERVER_ERROR = -32000  # JSON-RPC 2.0, section 5.1: for the implementation to define
 _INTERNAL_ERROR = -32603
 _MAX_IN_FLIGHT = 512  # a thread each
-_SENT_PATIENCE_S = 30.0  # longer than a start of the server
-_LAST_ANSWERS_S = 1.5  # hosts kill after 2 s; whoever pipes requests in wants their answers
-# A cancel that overtakes its request inside a server that still imports finds nothing: it is repeated, which does nothing twice.
+_SENT_S = 30.0  # how long a cancel waits until its request was sent: longer than a start of the server
+_LAST_ANSWERS_S = (
+    1.5  # after the end of stdin: hosts kill after 2 s, and a script that pipes requests in wants the answers
+)
+# A cancel that overtakes its request inside a server that is still starting finds no request. So it is repeated, which is
+# harmless.
 _CANCEL_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
 _LOST = (
     "The server went away while this request was in flight: whether it ran is not known. What it has started lives "
@@ -95,13 +97,13 @@ class _Call:
         return not (self.is_abandoned or self.is_cancelled)
 
     def begin(self, exchange: RelayedRequest) -> bool:
-        """Note the connection that serves it; False when it has been abandoned before that."""
+        """Record the connection that serves it; False when it was abandoned before."""
         with self._lock:
             self._exchange = exchange
             return not self.is_abandoned
 
     def abandon(self) -> None:
-        """Close the response stream: that is a cancel in revision 2026-07-28, and nobody waits for an answer."""
+        """Close the response stream: in revision 2026-07-28 that is a cancel, and the host waits for no answer."""
         with self._lock:
             self.is_abandoned = True
             exchange = self._exchange
@@ -113,7 +115,7 @@ class Relay:
     """Passes messages on until the host's lines end. `write` takes one message to the host, from any thread."""
 
     def __init__(self, server: Server, *, write: Callable[[bytes], None], say: Callable[[str], None]) -> None:
-        """Take both sides; `say` is for people."""
+        """Take the server and the way to the host; `say` prints a line for people."""
         self._server = server
         self._write = write
         self._say = say
@@ -145,7 +147,7 @@ class Relay:
         if is_too_many:
             self._refuse(envelope, f"More than {_MAX_IN_FLIGHT} requests are in flight: wait for answers.")
         elif envelope.method == "initialize":
-            self._serve(call)  # everything behind it needs its session
+            self._serve(call)  # not in a thread: all later messages need its session
         else:
             _in_thread(lambda: self._serve(call))
 
@@ -157,19 +159,18 @@ class Relay:
         return [] if found is None else [found]
 
     def _serve(self, call: _Call) -> None:
-        """Answer one request, whatever happens."""
+        """Answer one request in every case: a host would wait for ever for a missing answer."""
         try:
             if not self._exchange(call) and call.is_waited_for:
                 self._refuse(call.envelope, _LOST)
         except OutliveError as error:
-            if (
-                call.envelope.method == "ping"
-            ):  # we are there: hosts take a failed ping for our end, and start another relay
+            # The relay itself lives: after a failed ping hosts would end it and start another one.
+            if call.envelope.method == "ping":
                 self._write(encode_empty_result(call.envelope.request_id))
                 return
             self._say(f"outlive: {error.message}")
             self._refuse(call.envelope, f"{error.message} {hint_for(error, 'mcp')}".strip())
-        except Exception as error:  # noqa: BLE001 -- the outermost frame of a thread; the host must hear of it
+        except Exception as error:  # noqa: BLE001 -- the outermost frame of a thread; the host must get an answer
             self._say(f"outlive: a request failed: {error!r}")
             self._refuse(call.envelope, "Something went wrong in the relay.", code=_INTERNAL_ERROR)
         finally:
@@ -196,12 +197,13 @@ class Relay:
                     call.sent.set()
                     answer = exchange.read_answer()
                     if answer.status == 404 and session is not None and call.envelope.revision is None:
-                        is_whole = False  # it was refused unread
+                        is_whole = False  # the server has refused it without acting on it
                         self._handshake.renew(session)
                         continue
                     self._pass_on(call, exchange, answer)
                     return True
             except OSError as error:
+                # A request that the server has not read whole cannot have taken effect (`exchange`): it is sent again.
                 is_unread = not is_whole or isinstance(error, ConnectionResetError)
                 if call.is_abandoned or not (is_unread or call.envelope.is_repeatable):
                     return False
@@ -212,12 +214,13 @@ class Relay:
         return True
 
     def _is_start(self, envelope: Envelope) -> bool:
-        """Tell whether a message may bring a server back that was stopped in order: a call, or the host's very first word."""
+        """Tell whether a message may start a server that its operator has stopped: a call, or the host's first `initialize`."""
         return envelope.method == "tools/call" or (
             envelope.method == "initialize" and self._handshake.session is None
         )
 
     def _pass_on(self, call: _Call, exchange: RelayedRequest, answer: RelayedAnswer) -> None:
+        """Pass an answer to the host: a stream message by message, anything else as one line."""
         if answer.is_stream:
             is_answered = False
             for message in exchange.read_messages():
@@ -235,13 +238,12 @@ class Relay:
             self._write(_refusal(call.envelope, answer.status, body))
 
     def _notify(self, envelope: Envelope) -> None:
-        """Pass on what wants no answer; a server that does not take it is told to people only."""
+        """Pass on a message without an answer; a failure is only printed for people."""
         try:
             if envelope.method == "notifications/cancelled":
                 self._cancel(envelope)
-            elif (
-                self._handshake.session is not None
-            ):  # without a handshake there is nothing that a server would want to know
+            # Before the handshake no notification concerns the server.
+            elif self._handshake.session is not None:
                 self._post(envelope)
         except (OSError, OutliveError) as error:
             self._say(f"outlive: {envelope.method or 'a response'} was not passed on: {error}")
@@ -254,18 +256,19 @@ class Relay:
             self._say(f"outlive: {envelope.method or 'a response'} was refused (HTTP {status})")
 
     def _cancel(self, envelope: Envelope) -> None:
-        """Cancel as the revision of the cancelled request wants it."""
+        """Cancel in the way of the cancelled request's revision: by closing its stream, or by a notification."""
         calls = self._in_flight(envelope.cancels)
         if envelope.cancels is not None and calls and calls[0].envelope.revision is not None:
             calls[0].abandon()
         elif envelope.cancels is not None and calls:
             self._cancel_until_done(envelope, calls[0])
         elif self._handshake.session is not None:
-            self._post(envelope)  # the request is over; what it has started may not be
+            self._post(envelope)  # the request has its answer, but the command it has started may still run
 
     def _cancel_until_done(self, envelope: Envelope, call: _Call) -> None:
+        """Send the cancel once its request was sent, and again until the request is over."""
         call.is_cancelled = True
-        call.sent.wait(_SENT_PATIENCE_S)
+        call.sent.wait(_SENT_S)
         for pause_s in _CANCEL_PAUSES_S:
             self._post(envelope)
             if call.done.wait(pause_s):
@@ -273,7 +276,7 @@ class Relay:
 
 
 def _refusal(envelope: Envelope, status: int, body: bytes) -> bytes:
-    """Return the JSON-RPC error of a refused request; the server's own, where it sent one, under the right id."""
+    """Return the JSON-RPC error of a refused request; the server's own, if it sent one, under the request's id."""
     try:
         raw = json.loads(body)
     except ValueError:
@@ -287,5 +290,5 @@ def _refusal(envelope: Envelope, status: int, body: bytes) -> bytes:
 
 
 def _in_thread(work: Callable[[], None]) -> None:
-    # A daemon: the end of stdin ends the relay, whoever still waits for the server.
+    # A daemon thread: the end of stdin ends the relay, also while threads still wait for the server.
     threading.Thread(target=work, daemon=True).start()
