@@ -18,7 +18,7 @@ from outlive.config.values import (
     parse_words,
 )
 
-_MAX_APPROVAL_S = 30 * 86400.0  # a person who has not answered within a month will not answer any more
+_MAX_APPROVAL_S = 30 * 86400.0  # an approval that was not given within a month will not be given any more
 
 
 def _parse_refusal(text: str) -> str:

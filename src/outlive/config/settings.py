@@ -45,7 +45,7 @@ class Settings(
         flag="--mcp-tools",
         project="narrower",
     )
-    # Long enough for a program to write its state, short enough for a person who waits.
+    # Long enough for a program to write its state, short enough for a waiting person.
     grace_s: float = option(
         "time",
         parse_seconds,
@@ -91,7 +91,7 @@ class Settings(
         env=("TERMINATION_TIMEOUT",),
         unit="seconds",
     )
-    # What stays on the disk: of one process, of all finished ones, for how long, and how many. Whichever bound is reached first
+    # What stays on the disk: of one process, of all finished ones, for how long, and how many. The bound that is reached first
     # counts.
     output_limit_bytes: int = option(
         "size",
