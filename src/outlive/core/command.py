@@ -1,10 +1,7 @@
-"""What somebody wants to run: `Command`, before anything was resolved or decided.
+"""What a caller wants to run: `Command`, before anything was resolved or decided. Pure.
 
-What a command waits for that policy asks a person about: `ApprovalState`.
-
-What a command may do with the server that runs it: `Grant`.
-
-A umask as callers write it: three octal digits, "022". Pure.
+With it: `ApprovalState`, what a command waits for that policy makes a person decide about; `Grant`, what a command may do
+with the server that runs it; and the umask as callers write it, three octal digits ("022").
 """
 
 from collections.abc import Mapping
@@ -20,9 +17,9 @@ from outlive.core.terminal import TerminalNote
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalState:
-    """An approval that a start needs: why, until when, and by whom it was given (None: nobody yet).
+    """An approval that a start needs: why, until when, and by which principal it was given (None: not yet).
 
-    `variables` are the names that the caller set in the environment, for whoever decides.
+    `variables` are the names that the caller set in the environment; they are shown to the person that decides.
     """
 
     reason: str
@@ -33,9 +30,9 @@ class ApprovalState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A token that counts in one process while that runs; `digest` is the SHA-256 of its secret, in hex.
+    """A token that is valid in one process while that process runs; `digest` is the SHA-256 of its secret, in hex.
 
-    `scope` is a scope's name in lower case. `expires_at`: it counts no longer than that (None: to the end of the process).
+    `scope` is a scope's name in lower case. After `expires_at` it is not valid any more (None: until the process ends).
     """
 
     scope: str
@@ -54,20 +51,22 @@ AfterExit = Literal["keep", "kill", "wait"]
 class Command:
     """One command: either a shell `line` or an `argv`, never both.
 
-    `script` is the content of a file (0700, kept as long as the process's record) whose path becomes the last word
-    of `argv`. `title` is what people read instead of the words. `group_limit` sets how many of `group` run
-    at once from now on (None: as it was); one more waits for its turn.
+    `script` is the content of a file (mode 0700, kept as long as the process's record) whose path becomes the last word of
+    `argv`. `title` is what people read instead of the words. `group_limit` sets how many processes of `group` run at once
+    from now on (None: unchanged); one more waits for its turn.
 
-    `prelude` is a file of outlive's own that bash runs before the line, `start_file` one that the program itself reads (or
-    a folder of such); no caller names one. `terminal`: it is the shell of a terminal.
+    `prelude` is a file of outlive's own that bash runs before the line; `start_file` is one that the program itself reads (or a
+    folder of such files); no caller names either. `terminal`: the command is the shell of a terminal.
 
-    `env` is added to the server's clean environment (without `inherits_env` it is all there is); a None value removes
-    a name. `env_secrets` come on top and are never written down. `profile` and `limits` bound what it may do (None: as the
-    server's default). `backend` is where it runs ("local", "docker", or the name of a node), `image` and `isolation` in
-    what container. `umask` and `nice` (-20 to 19) are the caller's; None: those the server was started with. With stdin "lent" a descriptor was handed to the keeper beforehand, under the process id. Times are
-    seconds, sizes bytes; None takes the server's default.
+    `env` is added to the server's clean environment (without `inherits_env` it is the whole environment); a None value removes
+    a name. `env_secrets` are added last and never written to disk. `profile` and `limits` restrict what the command may do (None:
+    as the server's default). `backend` says where it runs ("local", "docker", or the name of a node), `image` and `isolation` in
+    what container. `umask` and `nice` (-20 to 19) are the caller's; None: those with which the server was started. With stdin
+    "lent" the caller has passed a descriptor to the keeper beforehand, under the process id. Times are seconds, sizes bytes; None
+    takes the server's default.
 
-    `grant` asks for a token of its own ("run", "read:1h"); `granted` is what the engine has made of that, and no caller sets it.
+    `grant` asks for a token of the command's own ("run", "read:1h"); `granted` is what the engine made of it, and no caller
+    sets it.
     """
 
     line: str | None = None
@@ -116,7 +115,7 @@ UMASK_PATTERN = r"^0?[0-7]{3}$"  # for schemas, in the dialect of JSON Schema
 
 
 def parse_umask(text: str | None) -> int | None:
-    """Return the number of a text that matches the pattern; None stays None."""
+    """Return the number that a text matching the pattern stands for; None stays None."""
     return None if text is None else int(text, 8)
 
 

@@ -1,7 +1,7 @@
 """Positions in a process's output: `Cursor`, the pair of both streams' byte offsets.
 
 Everything before a cursor was delivered, everything after it was not (wire promise "Words").
-One number cannot do that: while a partial stdout line is held back, stderr goes on.
+One number cannot do that: while a partial line of stdout is held back, stderr goes on.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _MAX_DIGITS = 18  # keeps every offset below 2**63, which pread and SQLite accep
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """How many bytes of stdout and of stderr lie behind; merged and pty output use `stdout` alone."""
+    """How many bytes of stdout and of stderr are behind the position; merged and pty output use `stdout` alone."""
 
     stdout: int = 0
     stderr: int = 0

@@ -13,7 +13,7 @@ class OutliveError(Exception):
     def __init__(
         self, code: str, message: str, *, hint: str = "", details: Mapping[str, object] | None = None
     ) -> None:
-        """Keep the slug, the sentence, the hint and structured details."""
+        """Store the slug, the sentence, the hint and structured details."""
         super().__init__(message)
         if code not in SLUGS:
             raise AssertionError(f"unknown error slug {code!r}: add it to SLUGS")
@@ -28,7 +28,7 @@ class CommandRefused(OutliveError):
 
 
 class AccessDenied(OutliveError):
-    """The caller may not come in or may not touch this process."""
+    """The caller has no access, or may not touch this process."""
 
 
 class InvalidRequest(OutliveError):
@@ -36,7 +36,7 @@ class InvalidRequest(OutliveError):
 
 
 class ProcessNotFound(OutliveError):
-    """No process of this caller answers to that name."""
+    """This caller has no process of that name."""
 
 
 class InvalidState(OutliveError):
@@ -44,7 +44,7 @@ class InvalidState(OutliveError):
 
 
 class LimitExceeded(OutliveError):
-    """A limit of the server or of the machine stands in the way."""
+    """A limit of the server or of the machine is reached."""
 
 
 class StartFailed(OutliveError):
@@ -64,14 +64,14 @@ class CursorExpired(OutliveError):
 
 
 class StoreCorrupt(OutliveError):
-    """A file of the state folder is not what it should be."""
+    """A file of the state folder is damaged."""
 
 
 class ConfigInvalid(OutliveError):
     """A setting is missing, unknown or impossible."""
 
 
-# slug -> (family, default hint). The one list of everything that can be refused; protocols map it to numbers.
+# slug -> (family, default hint): the one list of everything that can be refused; each protocol maps it to its numbers.
 SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
     {
         "command_not_allowed": (CommandRefused, "Ask the operator to add the program to ALLOWED_COMMANDS."),
@@ -240,7 +240,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
 def error_from_slug(
     code: str, message: str, *, hint: str = "", details: Mapping[str, object] | None = None
 ) -> OutliveError:
-    """Rebuild an error of the right family from what another process reported."""
+    """Rebuild an error, with its family, from the report of another process."""
     if code not in SLUGS:
         return OutliveError("internal_error", message, hint=hint, details=details)
     return SLUGS[code][0](code, message, hint=hint, details=details)

@@ -20,10 +20,10 @@ class ProcessStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRejected:
-    """A command was not started; `code` is the error's slug, `principal` who asked.
+    """A command was not started; `code` is the error's slug, `principal` the one that asked.
 
-    `by` and `command` tell the audit log more, where they are known. `container` is the one that it was to run in, where
-    it is certain that nothing runs there for it.
+    `by` and `command` give the audit log more detail, if known. `container` is the one in which it was to run, if it is certain
+    that nothing runs there for it.
     """
 
     principal: str
@@ -43,7 +43,7 @@ class ApprovalRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalDecided:
-    """A command does not wait for an approval any more; `by` is who decided ("" for the time), `reason` what he said."""
+    """A command does not wait for an approval any more; `by` decided ("" if the time ran out), `reason` was given with it."""
 
     record: ProcessRecord
     verdict: Literal["approved", "denied", "expired", "withdrawn"]
@@ -67,7 +67,7 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessCompleted:
-    """A process has ended and its output is whole. Exactly one for each process and server run."""
+    """A process has ended and its output is complete. Exactly one for each process and server run."""
 
     record: ProcessRecord
 
@@ -81,9 +81,9 @@ class ProcessClosed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRemoved:
-    """The record and the output of an ended process were removed, by retention or because somebody asked.
+    """The record and the output of an ended process were removed, by retention or on request.
 
-    `record` is what was known of it last; None where nobody knew it any more.
+    `record` is what was known of it last; None if nothing was known any more.
     """
 
     process_id: str
@@ -92,7 +92,7 @@ class ProcessRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperConnected:
-    """The keeper answers; `pid` is the supervisor's, `sessions` are the POSIX sessions of all its parts."""
+    """The keeper answers; `pid` is the supervisor's, `sessions` are the POSIX sessions of all parts of the keeper."""
 
     pid: int
     sessions: tuple[int, ...] = ()
@@ -100,7 +100,7 @@ class KeeperConnected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperDisconnected:
-    """The keeper stopped answering; the commands go on and the engine reconnects by itself."""
+    """The keeper stopped answering; the commands go on, and the engine reconnects by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class NodeConnected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAway:
-    """The node `name` does not answer, and why; its processes go on, and are unknown here until it does."""
+    """The node `name` does not answer, for `reason`; its processes go on, but their state is unknown here meanwhile."""
 
     name: str
     reason: str
@@ -123,10 +123,10 @@ Decision = Literal["allowed", "denied", "asked", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvent:
-    """Somebody did something beside starting a command, or was refused: for the audit log alone.
+    """A caller did something other than start a command, or was refused: for the audit log alone.
 
-    `what` is one word of `docs/audit.md`; `reason` the slug of the refusal or failure; `details` are small plain values,
-    never input, output, environment values or keys.
+    `what` is one word of `docs/audit.md`; `reason` is the slug of the refusal or failure; `details` are small plain values, never
+    input, output, environment values or keys.
     """
 
     what: str

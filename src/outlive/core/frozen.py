@@ -1,8 +1,8 @@
-"""Frozen dataclasses that are made quickly: `made_quickly`, for those of which every start makes some; `thawed` and `frozen` for copies.
+"""Frozen dataclasses that are made quickly: `made_quickly`, for classes of which every start makes some; `thawed` and `frozen`.
 
 The `__init__` of `dataclass(frozen=True)` sets each field through `object.__setattr__`, four times the work of an assignment:
-57 000 instructions for a process's record (callgrind), and a start makes three. Here an object is filled while it is of a
-subclass without that guard, and is frozen by becoming one of its own class. Standard library only.
+57 000 instructions for a process's record (callgrind), and a start makes three of them. Here an object is filled while it belongs
+to a subclass without that guard, and frozen by changing its class to its own. Standard library only.
 """
 
 from dataclasses import MISSING, Field, fields
@@ -15,9 +15,9 @@ _THAW = "_thaw"
 def made_quickly(cls: type[_T]) -> type[_T]:
     """Replace the `__init__` of a frozen, slotted, keyword-only dataclass by one that does the same in a quarter of the time.
 
-    Worth it from four fields on. It stands above `@dataclass`, which goes on to tell type checkers what the class is.
+    Worth it from four fields on. It stands above `@dataclass`, which type checkers still read for the fields of the class.
     """
-    everything = fields(cls)  # type: ignore[arg-type] # a dataclass, as is promised
+    everything = fields(cls)  # type: ignore[arg-type] # a dataclass: the caller promises that
     namespace = {"__slots__": (), "__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
     scope: dict[str, Any] = {
         "become": object.__setattr__,
@@ -64,7 +64,7 @@ def _source(everything: tuple[Field[Any], ...]) -> str:
 def thawed(value: object) -> Any:  # noqa: ANN401 -- type checkers know its class as frozen
     """Return a copy of an object of a class that is `made_quickly`, whose fields may be set until it is `frozen`.
 
-    For where many fields change: a tenth of what `dataclasses.replace` takes. Nobody but its maker may see it before.
+    For copies in which many fields change: a tenth of the time of `dataclasses.replace`. Only its maker may see the draft.
     """
     return getattr(value, _THAW)()
 

@@ -1,11 +1,11 @@
-"""What to do next, in the words of the door at which an error is shown: `hint_for`, and `worded` where no error is at hand.
+"""What to do next after an error, in the words of each frontend: `hint_for`, and `worded` for a slug without an error.
 
-The hint of `core.errors` is written for JSON-RPC, where its words are method and parameter names. A person at the command
-line, a program at REST and a model with MCP tools have other words for the same step; they stand here, once for each door.
+The hint of `core.errors` is written for JSON-RPC, whose words are names of methods and parameters. A person at the command line,
+a program that uses REST and a model with MCP tools have other words for the same step: those are here, once for each frontend.
 
-What each error slug means, in one sentence: for the documentation (docs/errors.md is made from this).
+`MEANINGS` says what each slug means, in one sentence: docs/errors.md is made from it.
 
-Apart from `errors`, which every keeper and every short program loads; nobody needs these while running.
+Separate from `errors`, which every keeper and every short program loads: none of these texts is needed while nothing fails.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Door = Literal["cli", "rest", "mcp"]
 
 _NOT_UNDERSTOOD = "Check the address; if it is right, upgrade the older one of client and server."
 
-# By slug; a door that is not named here shows the hint of `core.errors`.
+# By slug; a frontend that is not named here shows the hint of `core.errors`.
 HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
     {
         "invalid_params": {
@@ -116,12 +116,12 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
 
 
 def hint_for(error: OutliveError, door: Door) -> str:
-    """Return the hint of an error in the words of a door; one that was written for this very error stays as it is."""
+    """Return the hint of an error in the words of a frontend; a hint that was written for this very error is unchanged."""
     return worded(error.code, error.hint, door)
 
 
 def worded(slug: str, hint: str, door: Door) -> str:
-    """Return the hint of a slug as `hint_for` does; slugs that only one door has are in its own words already."""
+    """Return the hint of a slug as `hint_for` does; the hint of a slug that only one frontend has is unchanged."""
     if slug not in SLUGS or hint != SLUGS[slug][1]:
         return hint
     return HINTS.get(slug, {}).get(door, hint)

@@ -1,6 +1,6 @@
 """Permanent names of processes: `ProcessId`, sortable by time and never reused.
 
-Owns the format (a ULID in lower case). Never reads a clock or a random source: callers pass both in.
+Owns the format (a ULID in lower case). Never reads a clock or a random source: callers pass the results in.
 """
 
 import re
@@ -20,14 +20,14 @@ RANDOM_BYTES = 14  # of which `new_process_id` takes five bits each
 
 
 def new_process_id(now_ns: int, randomness: bytes) -> ProcessId:
-    """Compose an id from Unix nanoseconds and 14 random bytes, of which 70 bits count; ids of later microseconds sort later.
+    """Compose an id from Unix nanoseconds and 14 random bytes, of which 70 bits are used; later microseconds sort later.
 
-    The microseconds take ten of a ULID's 80 random bits: what is started within one millisecond keeps its order.
+    The microseconds take ten of a ULID's 80 random bits, so processes that are started within one millisecond keep their order.
     """
     if len(randomness) != RANDOM_BYTES:
         raise AssertionError(f"a process id takes exactly {RANDOM_BYTES} random bytes")
     ms, micros = divmod(now_ns // 1000, 1000)
-    # Every start makes one: digit by digit out of one large number it took five times as long.
+    # Every start makes one id: taking it digit by digit out of one large number was five times as slow.
     moment = (ms >> 40 & 255, ms >> 30 & 1023, ms >> 20 & 1023, ms >> 10 & 1023, ms & 1023, micros)
     return ProcessId("".join([_PAIRS[pair] for pair in moment]) + randomness.translate(_OF_ANY_BYTE).decode())
 
@@ -51,5 +51,5 @@ def id_to_bytes(process_id: str) -> bytes:
 
 
 def is_process_id(text: str) -> bool:
-    """Tell whether `text` has the form of a process id (and so is safe as a file name)."""
+    """Return whether `text` has the form of a process id (and so is safe as a file name)."""
     return _has_form(text) is not None

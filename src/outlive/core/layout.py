@@ -1,13 +1,11 @@
-"""Where things lie in the state folder: the one list of file names, pure path arithmetic.
+"""The names of all files in the state folder (`Layout`), and the words for what keeps it from being written (`Degraded`).
 
-Each file has one writer: `out`, `err`, `idx`, `done`, `stop`, `paused`, `gaps`, `live` the supervisor,
-`pid` the shim, `exit` who learns an end without a shim, `registry.db` and `task` the server; the folder of a command
-that was withdrawn the server.
+Pure path arithmetic. Each file has one writer: the supervisor writes `out`, `err`, `idx`, `done`, `stop`, `paused`, `gaps` and
+`live`; the shim writes `pid`; `exit` is written by the process that learns an end without a shim; the server writes
+`registry.db`, `task`, and the folder of a command that was withdrawn.
 
-What may keep a state folder from being written, in the one word that every door says for it (decision 136).
-
-It lies below everything else, for the keeper finds it out, the engine remembers it and the doors' documents describe it.
-The words are slugs of errors, too: `errors` has their hints, `error_meanings` their sentences.
+The words are below everything else because the keeper finds the state out, the engine remembers it, and the documents of all
+frontends describe it (decision 136). They are slugs of errors, too: `errors` has their hints, `hints` their sentences.
 """
 
 from typing import Literal, get_args
@@ -21,7 +19,7 @@ class Layout:
     A plain class: the keeper's image stays small without dataclasses (see `protocols.frames`).
     """
 
-    ASIDE = ".copied"  # ends the name of what waited when the folder was copied
+    ASIDE = ".copied"  # the suffix of a waiting command's file when the folder turned out to be a copy
 
     __slots__ = ("root",)
 
@@ -51,7 +49,7 @@ class Layout:
 
     @property
     def identity(self) -> str:
-        """Which folder this is, and where it was made: `keeper.folder_identity`."""
+        """Which folder this is, and where it was made: `keeper.common.folder_identity`."""
         return f"{self.root}/identity"
 
     @property
@@ -61,12 +59,12 @@ class Layout:
 
     @property
     def keeper_socket(self) -> str:
-        """Where the supervisor listens for the server and the command line."""
+        """The socket on which the supervisor listens for the server and the command line."""
         return f"{self.root}/keeper.sock"
 
     @property
     def guardian_socket(self) -> str:
-        """Where the guardian listens for the supervisor."""
+        """The socket on which the guardian listens for the supervisor."""
         return f"{self.root}/guardian.sock"
 
     @property
@@ -76,7 +74,7 @@ class Layout:
 
     @property
     def supervisor_pid(self) -> str:
-        """Locked by the one supervisor, too, in the way in which the kernel tells its pid: `keeper.pid_lock`. It is empty."""
+        """Also locked by the one supervisor; the kernel names its holder (`keeper.common.lock_proof`). It is empty."""
         return f"{self.root}/supervisor.pid"
 
     @property
@@ -86,7 +84,7 @@ class Layout:
 
     @property
     def keeper_lock(self) -> str:
-        """Locked by whoever runs the keeper for a unit (`outlive keeper run`); holds its pid."""
+        """Locked by the program that runs the keeper for a unit (`outlive keeper run`); holds its pid."""
         return f"{self.root}/keeper.lock"
 
     @property
@@ -96,37 +94,37 @@ class Layout:
 
     @property
     def server_socket(self) -> str:
-        """Where the server listens for the command line (HTTP over a Unix socket)."""
+        """The socket on which the server listens for the command line (HTTP over a Unix socket)."""
         return f"{self.root}/server.sock"
 
     @property
     def server_ports(self) -> str:
-        """The JSON document that tells where the server listens."""
+        """The JSON document with the server's addresses."""
         return f"{self.root}/server.json"
 
     @property
     def server_stopped(self) -> str:
-        """There after an ordered stop of the server, with the boot id; `presence.ownership` reads it."""
+        """Exists after an ordered stop of the server, with the boot id; `discovery.ownership` reads it."""
         return f"{self.root}/server.stopped"
 
     @property
     def operator_settings(self) -> str:
-        """What the last `outlive serve` was told, for servers that clients start."""
+        """The settings of the last `outlive serve`, for servers that clients start."""
         return f"{self.root}/operator.json"
 
     @property
     def service(self) -> str:
-        """Which unit of systemd owns this folder's server."""
+        """The systemd unit that owns this folder's server."""
         return f"{self.root}/service.json"
 
     @property
     def keeper_log(self) -> str:
-        """What the keeper has to say, for people."""
+        """The keeper's log, for people."""
         return f"{self.root}/keeper.log"
 
     @property
     def server_log(self) -> str:
-        """What a server that `outlive mcp` has started has to say, for people."""
+        """The log of a server that `outlive mcp` has started, for people."""
         return f"{self.root}/server.log"
 
     @property
@@ -151,22 +149,22 @@ class Layout:
 
     @property
     def tokens_lock(self) -> str:
-        """Locked (flock) by whoever changes the tokens."""
+        """Locked (flock) by a program that changes the tokens."""
         return f"{self.root}/tokens.lock"
 
     @property
     def bridge(self) -> str:
-        """The terminals in VS Code that the bridge knows, by whose they are."""
+        """The terminals in VS Code that the bridge knows, with their owners."""
         return f"{self.root}/bridge.json"
 
     @property
     def extra_patterns(self) -> str:
-        """What the server that ran last hid beyond the known patterns, one a line: whoever reads files hides it, too."""
+        """The extra patterns that the last server redacted, one a line: programs that read files redact them, too."""
         return f"{self.root}/redact.extra"
 
     @property
     def retention_clock(self) -> str:
-        """What is known of the clocks: by it finished processes grow old."""
+        """What is known of the clocks; finished processes age by it."""
         return f"{self.root}/retention-clock"
 
     @property
@@ -176,12 +174,12 @@ class Layout:
 
     @property
     def audit_key(self) -> str:
-        """The key of the audit log: who has it can forge entries."""
+        """The key of the audit log: a program that has it can forge entries."""
         return f"{self.root}/audit.key"
 
     @property
     def nodes(self) -> str:
-        """Folder of the nodes, one folder each by name: `live`, the processes that are followed there, a file each."""
+        """Folder of the nodes, one folder for each by name: `live` in it has a file for each process that is followed there."""
         return f"{self.root}/nodes"
 
     @property
@@ -194,11 +192,11 @@ class Layout:
         return f"{self.root}/containers/{name}"
 
     def runner_socket(self, name: str) -> str:
-        """Where the runner inside a container listens; the socket was handed to it, its name is not seen inside."""
+        """The socket of the runner inside a container; the socket was passed to it, its name is not visible inside."""
         return f"{self.root}/containers/{name}/runner.sock"
 
     def stand_socket(self, name: str) -> str:
-        """Where listens what stands here for a container that no socket reaches."""
+        """The socket of the proxy here for a container that no socket reaches."""
         return f"{self.root}/containers/{name}/run/runner.sock"
 
     def process(self, process_id: str) -> str:

@@ -1,9 +1,7 @@
-"""The life of a process: states, causes and the one transition table.
+"""The life of a process: its states, the causes of its end, and the one table of transitions; and signals as callers write them.
 
 `queued -> starting -> running <-> paused -> stopping -> exited | signaled`; `queued | starting -> failed_to_start`;
-any active state `-> lost`. Never invents an exit code: `lost` has none.
-
-Signals by name or number, as callers write them.
+any active state `-> lost`. An exit code is never invented: `lost` has none.
 """
 
 import signal
@@ -15,7 +13,7 @@ from outlive.core.errors import InvalidRequest, InvalidState
 class State(StrEnum):
     """Where a process is in its life."""
 
-    QUEUED = "queued"  # it waits for a person's approval, or for its turn: its group is full
+    QUEUED = "queued"  # it waits for a person's approval, or for its turn because its group is full
     STARTING = "starting"
     RUNNING = "running"
     PAUSED = "paused"
@@ -41,7 +39,7 @@ class Trigger(StrEnum):
 
 
 class Cause(StrEnum):
-    """Who or what ended a process; `none` is a natural end."""
+    """Why a process ended; `none` is a natural end."""
 
     NONE = "none"
     CANCEL = "cancel"
@@ -97,7 +95,7 @@ def advance(state: State, trigger: Trigger) -> State:
 
 
 def signal_number(wanted: int | str) -> int:
-    """Return the number of a signal: 2, "INT" or "SIGINT", in either case.
+    """Return the number of a signal: 2, "INT" or "SIGINT", in upper or lower case.
 
     Raises:
         InvalidRequest: This system has no such signal.

@@ -1,4 +1,4 @@
-"""Where a process runs: `Location`; and `ContainerPlan`, all that decides what a container is. Pure."""
+"""Where a process runs: `Location`; and `ContainerPlan`, everything that decides what a container is. Pure."""
 
 import hashlib
 import json
@@ -10,14 +10,14 @@ from outlive.core.errors import InvalidRequest
 LOCAL = "local"
 DOCKER = "docker"
 
-# "session": all commands of one principal in one workspace share a container; "strict": each has its own.
+# "session": all commands of one principal in one workspace share a container; "strict": each command has its own.
 Isolation = Literal["session", "strict"]
 _NAME_CHARACTERS = 16  # of a hash: 64 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """Where a process runs: the backend ("local", "docker", or the name of a node), and in which container of what image."""
+    """Where a process runs: the backend ("local", "docker", or the name of a node), its container, and that one's image."""
 
     backend: str = LOCAL
     image: str | None = None
@@ -30,16 +30,16 @@ class Location:
 
     @property
     def is_node(self) -> bool:
-        """Whether it runs on another server; else this machine's keeper has it."""
+        """Whether it runs on another server; otherwise this machine's keeper has it."""
         return self.backend not in {LOCAL, DOCKER}
 
     def view(self) -> dict[str, str]:
-        """Return it as every door shows it: what there is of it."""
+        """Return it as every frontend shows it, without the members that are not set."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
     def read(cls, view: object) -> "Location":
-        """Return what `view` made; anything else stands for this machine."""
+        """Return the location that `view` described; anything else stands for this machine."""
         if not isinstance(view, dict):
             return HERE
         known = {entry.name: view.get(entry.name) for entry in fields(cls)}
@@ -64,11 +64,11 @@ def parse_isolation(text: str) -> Isolation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPlan:
-    """Everything that decides what a container is: two starts with equal plans share one.
+    """Everything that decides what a container is: two starts with equal plans share a container.
 
-    `workspace` is a folder, mounted under its own name; `mounts` are "HOST:INSIDE[:ro]" more. `user` is "UID[:GID]",
-    `network` "none" or a network's name; `runtime` and `user` may be empty: the daemon's and the image's. Sizes in bytes,
-    None = no bound. `process_id` is set where the container is one process's own.
+    `workspace` is a folder, mounted under its own name; `mounts` are further ones, "HOST:INSIDE[:ro]". `user` is "UID[:GID]",
+    `network` is "none" or a network's name; an empty `runtime` or `user` stands for the daemon's or the image's. Sizes are
+    bytes, None = no limit. `process_id` is set if the container belongs to one process alone.
     """
 
     image: str
@@ -85,17 +85,17 @@ class ContainerPlan:
 
     @property
     def isolation(self) -> Isolation:
-        """Who shares it."""
+        """Which commands share it."""
         return "strict" if self.process_id else "session"
 
     @property
     def name(self) -> str:
-        """The name of its folder, which no other plan has."""
+        """The name of its folder, which is different for every other plan."""
         digest = hashlib.sha256(self.encode()).hexdigest()
         return f"{self.isolation}-{digest[:_NAME_CHARACTERS]}"
 
     def encode(self) -> bytes:
-        """Return it as JSON, the same bytes for equal plans."""
+        """Return it as JSON, with the same bytes for equal plans."""
         return json.dumps(asdict(self), sort_keys=True).encode()
 
     @classmethod

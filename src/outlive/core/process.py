@@ -1,8 +1,7 @@
-"""What is known about one process: `ProcessRecord`, an immutable snapshot for every door.
+"""What is known about one process: `ProcessRecord`, an immutable snapshot for every frontend. Pure.
 
-What a live process tree looks like from outside at one moment: `Observation`.
-
-The five words for a process's state that the process tools, the registry and REST share (promise W.state.rest).
+With it: `Observation`, what its tree looks like from outside at one moment; and `Status`, the five words for its state that the
+process tools, the registry and REST share (promise W.state.rest).
 """
 
 from collections.abc import Mapping
@@ -25,11 +24,11 @@ _UNBOUND = Sandbox()
 @made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Whose process it is, or who asks: the principal, connection and request, the door, and from where.
+    """The principal, connection and request that own a process, or that ask; the frontend they use, and their address.
 
-    `inside` matters at the start only: the process of ours in whose tree the caller lives. `door` and `address`
-    ("127.0.0.1:50124", "unix pid 4711") are for the audit log only. An administrator (`is_admin`) may choose a weaker
-    profile than the default.
+    `inside` matters only at the start: the process of ours in whose tree the caller lives. `door` (the frontend) and `address`
+    ("127.0.0.1:50124", "unix pid 4711") are for the audit log only. An administrator (`is_admin`) may choose a weaker profile
+    than the default.
     """
 
     principal: str
@@ -49,13 +48,13 @@ class ProcessRecord:
     Exactly one of `exit_code` and `exit_signal` is set once a process has ended with a known result; none while it
     runs, when it failed to start, or when it is lost.
 
-    `error` is None for a natural end, else one sentence. `is_complete`: ended and its output is whole.
-    `is_unknown`: it runs on a node that is away, or is still being found after a restart, and the rest is what was known last.
-    `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values no file holds.
-    `output_lost`: some of what it wrote is not in the log, and no gap stands for it; `lost_bytes` says how much where that is known.
-    `approval`: what policy asked a person about; not known any more of a process that the index alone remembers. `terminal`:
-    it is the shell of one. `grant`: the token of its own, while it runs. `redacted`: how many secrets are stars in `command`; of one that is
-    shown cut, in all of it. Times are aware UTC, sizes bytes.
+    `error` is None for a natural end, else one sentence. `is_complete`: it has ended, and its output is complete.
+    `is_unknown`: it runs on a node that is away, or is still being found after a restart; the rest is what was known last.
+    `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values are in no file.
+    `output_lost`: some of its output is not in the log, and no gap stands for it; `lost_bytes` says how much, if that is
+    known. `approval`: the approval that it needed; not known for a process that only the index remembers. `terminal`: it is
+    the shell of one. `grant`: the token of its own, while it runs. `redacted`: how many secrets are redacted in `command` (in
+    all of it, even where it is shown cut). Times are aware UTC, sizes bytes.
     """
 
     process_id: ProcessId
@@ -110,7 +109,7 @@ class ProcessRecord:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether it can be acted on now, as far as is known: not while its node is away, or not heard of yet."""
+        """Whether it can be acted on now, as far as is known: not while its node is away, or has not answered yet."""
         return not (self.is_unknown and self.location.is_node)
 
     @property
@@ -122,7 +121,7 @@ class ProcessRecord:
 
     @property
     def hint(self) -> str | None:
-        """What somebody has to do so that it goes on; None where nobody has to."""
+        """What a person has to do so that it goes on; None if nothing."""
         if self.waits_for != "approval":
             return None
         return f"A person has to approve it: outlive approve {self.process_id}"
@@ -138,16 +137,16 @@ class ProcessRecord:
         return -self.exit_signal if self.exit_signal is not None else self.exit_code
 
 
-# For nothing that could be seen; for input (a read of the input is under way); for a secret (a terminal without echo).
+# "no": nothing was seen; "input": it is reading its input; "password": it is reading from a terminal without echo.
 Waiting = Literal["no", "input", "password"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Sums over a command and everything it started that still lives; best effort, what another user owns is not seen.
+    """Sums over a command and all its living descendants; best effort: processes of another user are not seen.
 
-    `cpu_s` is processor time with that of children that were waited for, `memory_bytes` what lies in memory (pages that
-    several processes share count for each). `pids`: parents first. `ports`: TCP ports that the tree listens on, ascending.
+    `cpu_s` is processor time, with that of children that were waited for. `memory_bytes` is what is in memory (pages that several
+    processes share are counted for each). `pids`: parents first. `ports`: TCP ports on which the tree listens, ascending.
     """
 
     pids: tuple[int, ...] = ()
@@ -168,7 +167,7 @@ _WAS_ENDED = frozenset({Cause.CANCEL, Cause.TIMEOUT, Cause.SHUTDOWN, Cause.OUTPU
 
 
 def status_of(record: ProcessRecord) -> Status:
-    """Return the word: a paused process is still running, one that is lost or has lost output has failed."""
+    """Return the word for a record: a paused process still runs; one that is lost, or has lost output, has failed."""
     if not record.is_ended:
         return "running"
     if record.cause is Cause.TIMEOUT:
@@ -179,9 +178,9 @@ def status_of(record: ProcessRecord) -> Status:
 
 
 def termination_signal(record: ProcessRecord) -> Literal["SIGTERM", "SIGKILL"] | None:
-    """Return the signal by which we ended a process; None while it runs and when it ended without us.
+    """Return the signal by which outlive ended a process; None while it runs, and if it ended by itself.
 
-    One that took TERM as a wish and exited by itself was ended by SIGTERM.
+    A process that handled TERM and then exited was ended by SIGTERM.
     """
     if not record.is_ended or record.cause not in _WAS_ENDED:
         return None

@@ -1,28 +1,29 @@
-"""How many secrets somebody is shown as stars: `Redactions` counts what one reading shows, however it is cut into pieces. Pure.
+"""How many secrets a reader sees redacted: `Redactions` counts them over one reading, however it is cut into pieces. Pure.
 
-The masks of logs say which bytes of a piece are hidden; this makes a number of it. Bytes that are hidden without one in between that is
-shown are one secret: where two touch nobody can see that they are two, and one that lies over several pieces counts with the first.
+The masks of logs report which bytes of a piece are redacted; this turns them into a number. Redacted bytes without a visible
+byte in between are one secret: two that touch cannot be told apart, and one that reaches over several pieces is counted with
+the first.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
 
 HiddenSpans = Sequence[tuple[int, int]]
-"""Where bytes of one stream are hidden: offsets (begin, end), in order, apart from each other."""
+"""The redacted bytes of one stream: offsets (begin, end), sorted and disjoint."""
 
 
 class Redactions:
-    """Counts for one reader of one process: an answer, or all that a follower is told."""
+    """Counts for one reader of one process: for one answer, or for all that a subscriber gets."""
 
     __slots__ = ("_hidden_to", "total")
 
     def __init__(self) -> None:
-        """Nothing was shown yet; `total` is what was counted so far."""
+        """Begin before anything was shown; `total` is the count so far."""
         self.total = 0
-        self._hidden_to = [-1, -1]  # by stream: where a secret was cut by the end of what was shown
+        self._hidden_to = [-1, -1]  # by stream: the end of the last piece, if a secret reached up to it
 
     def count(self, stream: int, begin: int, end: int, hidden: HiddenSpans) -> int:
-        """Return how many secrets bytes `begin` to `end` of a stream show that were not counted with what was shown before."""
+        """Return how many secrets bytes `begin` to `end` of a stream show that were not counted with the bytes before."""
         if not hidden:
             return 0
         near = spans_within(hidden, begin, end)
@@ -37,7 +38,7 @@ class Redactions:
 
 
 def spans_within(hidden: HiddenSpans, begin: int, end: int) -> HiddenSpans:
-    """Return the parts of spans that lie between two offsets."""
+    """Return the parts of spans between two offsets."""
     if not hidden:
         return ()
     first = bisect_left(hidden, (begin, -1))
@@ -48,7 +49,7 @@ def spans_within(hidden: HiddenSpans, begin: int, end: int) -> HiddenSpans:
 
 
 def joined_spans(before: HiddenSpans, after: HiddenSpans) -> HiddenSpans:
-    """Return the spans of two pieces of which the second begins where the first ends."""
+    """Return the spans of two pieces, of which the second begins where the first ends."""
     if not before or not after:
         return before or after
     if before[-1][1] < after[0][0]:
@@ -57,10 +58,10 @@ def joined_spans(before: HiddenSpans, after: HiddenSpans) -> HiddenSpans:
 
 
 def hidden_words(count: int) -> str:
-    """Return a count as people and models read it."""
+    """Return a count in the words for people and models."""
     return f"{count} secret hidden" if count == 1 else f"{count} secrets hidden"
 
 
 def redacted_member(count: int) -> dict[str, int]:
-    """Return a count as the member of an answer; it is left out where nothing is hidden."""
+    """Return a count as the member of an answer; without a secret there is no member."""
     return {"redacted": count} if count else {}

@@ -1,4 +1,4 @@
-"""What keeps a command within bounds: the profiles in order of their strength, and the limits of resources. Pure."""
+"""What restricts a command: the profiles in the order of their strength, and limits of resources. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -7,27 +7,27 @@ from typing import Any
 
 from outlive.core.errors import InvalidRequest
 
-# What a guarded command finds of an environment that nobody chose for it.
+# The variables that a guarded command inherits from the server's environment.
 _LISTED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ"}
 )
 _LISTED_PREFIX = "LC_"
-# The kernel takes a millisecond at least of each tenth of a second (Documentation/scheduler/sched-bwc.rst).
+# The kernel grants at least a millisecond of each tenth of a second (Documentation/scheduler/sched-bwc.rst).
 MIN_CPUS = 0.01
 
 
 class Profile(StrEnum):
-    """How much a command is kept from, weakest first; each does what the one before it does, and more."""
+    """How strongly a command is restricted, weakest first; each profile does what the one before it does, and more."""
 
     OPEN = "open"
     GUARDED = "guarded"  # no new privileges, limits, an environment of listed names
     WORKSPACE = "workspace"  # writes below its folder and the temporary folders only
     OFFLINE = "offline"  # and no network
-    SEALED = "sealed"  # and nobody else's processes and files
+    SEALED = "sealed"  # and no processes and files but its own
 
     @property
     def strength(self) -> int:
-        """The place in the order, from 0."""
+        """The position in the order, from 0."""
         return _STRENGTHS[self]
 
 
@@ -50,7 +50,7 @@ def parse_profile(text: str) -> Profile:
 
 
 def listed_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what a guarded command finds of an environment, besides what it was given by name."""
+    """Return the variables that a guarded command inherits, besides those that it was given by name."""
     return {
         name: value
         for name, value in environment.items()
@@ -60,11 +60,11 @@ def listed_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of what a command may take; None leaves the system's.
+    """Limits of what a command may use; None leaves the system's.
 
-    `cpu_s` is processor time of each process, seconds. `cpus` is how many processors the whole tree may keep busy, 1.5 for
-    one and a half; there must be a control group for it. `memory_bytes` and `processes` hold for the whole tree where there
-    is a control group, else for each process and for the user. `files` are open files of each process.
+    `cpu_s` is processor time of each process in seconds. `cpus` is how many processors the whole tree may keep busy, 1.5 for one
+    and a half; it needs a control group. With a control group `memory_bytes` and `processes` apply to the whole tree; without
+    one `memory_bytes` applies to each process, `processes` to the user. `files` are the open files of each process.
     """
 
     cpu_s: int | None = None
@@ -74,7 +74,7 @@ class Limits:
     processes: int | None = None
 
     def __bool__(self) -> bool:
-        """Tell whether anything is limited."""
+        """Return whether anything is limited."""
         return self is not NO_LIMITS and self != NO_LIMITS
 
     def within(self, most: "Limits") -> "Limits":
@@ -102,11 +102,11 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """What a process runs in: the profile, and by name what took effect of it."""
+    """What a process runs in: the profile, and the names of the features that took effect."""
 
     profile: Profile = Profile.OPEN
     features: tuple[str, ...] = ()
 
     def view(self) -> dict[str, object]:
-        """Return it as every door shows it."""
+        """Return it as every frontend shows it."""
         return {"profile": self.profile.value, "features": list(self.features)}

@@ -1,6 +1,6 @@
-"""What the keeper is asked to run: `Spec`, a command after everything was resolved and decided.
+"""What the keeper is asked to run: `Spec`, a command after everything was resolved and decided. Standard library only.
 
-Variables that many commands share: `SharedEnvironment`. Standard library only.
+With it: `SharedEnvironment`, variables that many commands share.
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,15 @@ from outlive.core.frozen import made_quickly
 
 
 class SharedEnvironment:
-    """Variables that stand in the environment of many commands, and their NAME=VALUE words, joined by NUL once for all of them.
+    """Variables in the environment of many commands, and their NAME=VALUE words, joined by NUL once for all of them.
 
-    A start that writes them down anew spends a fiftieth of its time on that.
+    Joining them anew would take a fiftieth of the time of each start.
     """
 
     __slots__ = ("text", "values")
 
     def __init__(self, values: Mapping[str, str]) -> None:
-        """Take the values; nobody may change them any more."""
+        """Take the values, which must not change any more."""
         self.values = values
         self.text = "\0".join(map("=".join, values.items()))
 
@@ -26,19 +26,19 @@ class SharedEnvironment:
 @made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """Everything the keeper needs to run one command, and what the engine wants to find again (`meta`).
+    """Everything that the keeper needs to run one command, and what the engine wants to find again (`meta`).
 
-    `secrets` are the names of variables whose values are handed over beside the spec and kept in no file. `confinement`
-    are the steps that `keeper.confine` takes before the program runs (None: none), `groups` the control groups that they make.
-    `container` is the name of the container that it runs in (empty: none).
+    `secrets` are the names of variables whose values are passed beside the spec and stored in no file. `confinement` are the
+    steps that `keeper.sandbox.confine` carries out before the program runs (None: none), `groups` the control groups that
+    they make. `container` is the name of the container in which it runs (empty: none).
 
-    `umask` and `nice` are what the command begins with (None: 0o022, and its shim's own niceness).
+    `umask` and `nice` are those with which the command begins (None: 0o022, and its shim's own niceness).
 
-    `shared_env` is what many commands have in their environment beside `env`, which has none of its names; read again, a spec has
-    all of it in `env`.
+    `shared_env` are variables beside `env`, and the two have no name in common; a spec that was read again has all of them in
+    `env`.
 
-    `program` is the resolved file, `argv[0]` what the command sees. `stdio` is "pipes", "merge" (one pipe) or
-    "pty"; `stdin` "none", "pipe" or "lent" (`keeper.lending`). Times in seconds, sizes in bytes, None = no limit. `on_limit` is
+    `program` is the resolved file, `argv[0]` what the command sees. `stdio` is "pipes", "merge" (one pipe) or "pty"; `stdin` is
+    "none", "pipe" or "lent" (`keeper.supervisor.inputs`). Times are seconds, sizes bytes, None = no limit. `on_limit` is
     "truncate", "block" or "kill"; `after_exit` (what happens to descendants) "keep", "kill" or "wait".
     """
 

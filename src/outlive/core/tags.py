@@ -1,4 +1,4 @@
-"""Changing a process's tags: what stays, what is set, what goes (RFC 7396). Pure."""
+"""Changing a process's tags: which stay, which are set, which are removed (RFC 7396). Pure."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ MAX_TAG_VALUE = 1024  # characters
 
 
 def check_tags(tags: Mapping[str, str]) -> None:
-    """Let tags pass that a process may have, whichever door they came through.
+    """Do nothing for tags that a process may have; the same check for every frontend.
 
     Raises:
         InvalidRequest: As `merge_tags`.
@@ -20,7 +20,7 @@ def check_tags(tags: Mapping[str, str]) -> None:
 
 
 def merge_tags(tags: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Return `tags` with `changes`: a value sets one, None removes one, what is not named stays.
+    """Return `tags` with `changes`: a value sets a tag, None removes it, tags that are not named stay.
 
     Raises:
         InvalidRequest: A name is empty, a text too long, or there would be more than 64.

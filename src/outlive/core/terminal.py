@@ -1,6 +1,6 @@
-"""Terminals as every door shows them: `TerminalInfo`, what one command gave, `Executed`, and what was read, `TerminalText`. Pure.
+"""Terminals as every frontend shows them: `TerminalInfo`; `Executed`, what one command gave; `TerminalText`, what was read. Pure.
 
-`TerminalNote` is what a process keeps of being one.
+`TerminalNote` is what the record of a process holds if the process is a terminal.
 """
 
 from collections.abc import Collection
@@ -13,13 +13,13 @@ Waiting = Literal["none", "input", "password"]
 Form = Literal["raw", "clean", "screen"]
 ShellKind = Literal["bash", "zsh", "fish", "sh"]  # "sh": every other one
 
-ENGINE: Target = "engine"  # a shell of ours on a pseudo-terminal: durable, its output captured
-VSCODE: Target = "vscode"  # a terminal that a connected VS Code shows
+ENGINE: Target = "engine"  # a shell on a pseudo-terminal of outlive: durable, its output captured
+VSCODE: Target = "vscode"  # a terminal in a connected VS Code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalNote:
-    """That a process is a terminal: its name, the key of its shell's marks, and how that shell is talked to."""
+    """Records that a process is a terminal: its name, the key of its shell's marks, and the kind of its shell."""
 
     name: str
     key: str
@@ -30,9 +30,9 @@ class TerminalNote:
 class TerminalInfo:
     """One terminal.
 
-    `terminal_id` is the process id for a terminal of the engine, else what the extension calls it (promise S3.5).
-    `state`: "ready" shows a prompt, "busy" runs something, "unknown" where nobody can tell. `process_id` is None for
-    a terminal whose shell is not ours.
+    `terminal_id` is the process id for a terminal of the engine, else the extension's name for it (promise S3.5). `state`:
+    "ready" shows a prompt, "busy" runs something, "unknown" if that cannot be found out. `process_id` is None for a terminal
+    whose shell is not outlive's.
     """
 
     terminal_id: str
@@ -47,10 +47,10 @@ class TerminalInfo:
 class Executed:
     """What a command in a terminal gave (promise S3.6).
 
-    `output` is what it printed, without prompt and echo. `exit_code` is None while it runs and where nobody can tell
-    (a terminal that is not ours). `cursor` is where to read on; None where there is nothing to read. `is_complete`
-    False: it still runs, and `waiting` says whether it waits for something to be typed. `is_closed`: the command has
-    ended the shell, whose exit code it is. `redacted`: how many secrets are stars in `output`.
+    `output` is what it printed, without prompt and echo. `exit_code` is None while it runs, and if it cannot be found out (a
+    terminal that is not outlive's). `cursor` is where to read on; None if there is nothing to read. `is_complete` False: it
+    still runs, and `waiting` says whether it waits for input. `is_closed`: the command has ended the shell, whose exit code this
+    is. `redacted`: how many secrets are redacted in `output`.
     """
 
     terminal_id: str
@@ -67,11 +67,11 @@ class Executed:
 class TerminalText:
     """What was read of a terminal.
 
-    `form`: "raw" bytes as they came (decoded, invalid ones as U+FFFD), "clean" without escape sequences and with progress bars
-    collapsed, "screen" what a person sees now (rows joined by newlines, without trailing spaces). `cursor` is where to read on;
-    `has_more`: there was more than the budget, from the cursor on. `has_gap`: output was released in between. `exit_code` is
-    that of the command that ended last; None while one runs, and where nobody can tell. `redacted`: how many secrets are stars in
-    `text`.
+    `form`: "raw" bytes as they came (decoded, invalid ones as U+FFFD); "clean" without escape sequences and with progress bars
+    collapsed; "screen" what a person sees now (rows joined by newlines, without trailing spaces). `cursor` is where to read on;
+    `has_more`: from the cursor on there was more than the budget. `has_gap`: output was released in between. `exit_code` is that
+    of the last command that ended; None while one runs, and if it cannot be found out. `redacted`: how many secrets are redacted
+    in `text`.
     """
 
     terminal_id: str

@@ -1,4 +1,4 @@
-"""May this be done? Pure decisions: no I/O, no clock.
+"""Decisions about what may be done. Pure: no I/O, no clock.
 
-`grammar` reads a shell line, `commands` holds it against the operator's list.
+`grammar` reads a shell line, `commands` compares it with the operator's list, `judgement` applies rules, `access` knows scopes.
 """

@@ -1,13 +1,10 @@
-"""Who asks, and how much that may do: `Access`, what the guard found out about a caller. Pure.
+"""What a caller may do: `Access`, the scopes, approvals (`approver_of`) and the grant of a start (`parse_grant`). Pure.
 
-Made once for a request or a connection, by the guard; the doors pass it on and never look at headers or peers
-themselves.
+The server's authentication makes an `Access` once for a request or a connection. Frontends pass it on, and never look at
+headers or peers themselves.
 
-Who may answer what policy asks a person about: `approver_of`. Pure.
-
-Not the command itself: a caller within a process tree of ours may not, whatever its token allows.
-
-What a start asks for its command, as text: `parse_grant`, a scope and a time. Pure.
+An approval needs the scope `admin`, and a caller outside of our processes: a command cannot approve itself, whatever its token
+allows. A grant is what a start asks for its command, as text: a scope, and a time.
 """
 
 import re
@@ -25,20 +22,21 @@ PAGE_HINT = (
 class Scope(IntEnum):
     """How much a caller may do; each includes those below it."""
 
-    BRIDGE = 0  # be the terminal bridge's other end, and nothing else
-    HELLO = 1  # learn that the server is there and which tools it has: pages of this machine without a token
-    READ = 2  # look: lists, states, output
-    RUN = 3  # start, and control what belongs to the same principal
-    ADMIN = 4  # approve what policy asks about, tokens, raw output, other principals' processes in reports
+    BRIDGE = 0  # be the other end of the terminal bridge, and nothing else
+    HELLO = 1  # learn that the server exists and which tools it has: pages of this machine without a token
+    READ = 2  # read lists, states, output
+    RUN = 3  # start processes, and control those of the same principal
+    ADMIN = 4  # approvals, tokens, unredacted output, other principals' processes in reports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """One caller.
 
-    `principal` owns what is started: "uid:1000" for this user on this machine, "token:<name>" for a token, "page:<origin>" for a page without one. `address` is
-    where the caller is, for the audit log ("unix pid 4711", "127.0.0.1:50124"). `inside` is the process of ours in whose
-    tree the caller lives, None for everybody else: what such a caller starts never has a weaker profile than that one.
+    `principal` owns what is started: "uid:1000" for this user on this machine, "token:<name>" for a token, "page:<origin>" for a
+    page without one. `address` says where the caller is, for the audit log ("unix pid 4711", "127.0.0.1:50124"). `inside` is
+    the process of ours in whose tree the caller lives, None for every other caller: what a caller inside starts never has a
+    weaker profile than that process.
     """
 
     principal: str
@@ -47,7 +45,7 @@ class Access:
     inside: str | None = None
 
     def require(self, scope: Scope) -> None:
-        """Let a caller pass who may do this much.
+        """Do nothing for a caller that has this scope or a wider one.
 
         Raises:
             AccessDenied: `scope_missing`.
@@ -63,10 +61,10 @@ class Access:
 
 
 def approver_of(access: Access) -> str:
-    """Return who approves or denies, for the record.
+    """Return the caller that approves or denies, as text for the record.
 
     Raises:
-        AccessDenied: `scope_missing`: the scope `admin` is needed, and from outside of what we have started.
+        AccessDenied: `scope_missing`: the scope `admin` is needed, and a caller outside of what we have started.
     """
     access.require(Scope.ADMIN)
     if access.inside is not None:
@@ -82,12 +80,12 @@ def approver_of(access: Access) -> str:
 GRANTED_SCOPES = {scope.name.lower(): scope for scope in (Scope.READ, Scope.RUN, Scope.ADMIN)}
 _FORM = re.compile(r"([a-z]+)(?::([0-9]{1,9}(?:\.[0-9]{1,3})?)(s|m|h|d)?)?", re.ASCII)
 _UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_MAX_S = 10 * 365 * 86400.0  # beyond it dates overflow, and nobody means it
+_MAX_S = 10 * 365 * 86400.0  # ten years: beyond it dates overflow, and such a time is a mistake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedGrant:
-    """How much a command may do, and for how long (None: while it runs)."""
+    """How much a command may do, and for how long (None: as long as it runs)."""
 
     scope: Scope
     duration_s: float | None = None
@@ -97,7 +95,7 @@ def parse_grant(text: str) -> WantedGrant:
     """Read "run", "read:10m" or "admin:1h".
 
     Raises:
-        InvalidRequest: It is something else.
+        InvalidRequest: The text is anything else.
     """
     found = _FORM.fullmatch(text)
     if found is None or found[1] not in GRANTED_SCOPES:

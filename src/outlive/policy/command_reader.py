@@ -1,8 +1,8 @@
-"""What a command would start, as far as its text tells: `read_command`, a `Reading` of simple commands. Pure.
+"""What a command would start, as far as its text shows: `read_command`, which returns a `Reading` of simple commands. Pure.
 
-A line is read by `grammar`, a script of a shell line by line, words are taken as they are. Programs that run the words
-behind their own, or a line among them, are looked through: what they would start counts for deny and ask as well.
-What cannot be read is opaque, and the reason is kept.
+A line is read by `grammar`, a shell script line by line, words are taken as they are. Some programs run the words behind their
+own, or a line among them: they are looked through, and what they would start counts for deny and ask as well. What cannot be
+read is called opaque, with the reason. What follows from that is decided in `judgement`.
 """
 
 import re
@@ -16,11 +16,13 @@ from outlive.policy.starters import LINE_STARTERS, SHELLS, WORD_STARTERS, decidi
 
 _MAX_WORDS = 256  # of a command that is looked through: each of them could be a program
 _MAX_DEPTH = 8  # of lines within lines
-_MAX_READ = 128 * 1024  # characters of lines, those within lines again: some 50 ms of the event loop at worst
-_JOINING = frozenset({"eval", "parallel", "watch"})  # all their words are one line
-_APPENDING = frozenset({"entr", "parallel", "xargs"})  # they add words that nobody knows
+# Characters of lines, nested ones counted again: at worst some 50 ms of the event loop.
+_MAX_READ = 128 * 1024
+_JOINING = frozenset({"eval", "parallel", "watch"})  # programs that read all their words as one line
+_APPENDING = frozenset({"entr", "parallel", "xargs"})  # programs that add words which are not known here
 _MOVING = frozenset({"cd", "chdir", "popd", "pushd"})
-_PLAIN_ENDS = frozenset({";", "+"})  # where find's -exec ends
+_PLAIN_ENDS = frozenset({";", "+"})  # the end of find's -exec
+# One step of the preparation that `outlive run` puts before a program (`_prepared`).
 _STEP = r"(?:umask [0-7]{4}|trap '' [0-9]+(?: [0-9]+)*|exec(?: (?:<&-|>&-|2>&-))+)"
 _PREPARATION = re.compile(rf"{_STEP}(?:; {_STEP})*")
 _BECOME = '; exec "$@"'
@@ -31,10 +33,10 @@ _OPAQUE_LINE = "the line holds more than words, quotes, &&, ||, ;, |, &, redirec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The simple commands, those that others would start (`is_inner`) behind them.
+    """The simple commands, and behind them those that they would start (`is_inner`).
 
-    `opaque` says why not everything is known; None when it is. `hides` says why an allow list cannot let it pass
-    whatever the programs are: the same, and variables that decide what a name means.
+    `opaque` says why not everything is known; None when everything is. `hides` says why an allow list cannot let the command
+    pass, whatever the programs are: the same reason, or variables that decide what a name means.
     """
 
     commands: tuple[JudgedCommand, ...]
@@ -43,7 +45,7 @@ class Reading:
 
 
 def read_command(command: Command, own: Mapping[str, str]) -> Reading:
-    """Return what a command would start; `own` is the environment that it is added to."""
+    """Return what a command would start; `own` is the environment to which its variables are added."""
     reader = _Reader()
     outer = _outer(command, reader)
     if _is_moved(outer):
@@ -52,10 +54,10 @@ def read_command(command: Command, own: Mapping[str, str]) -> Reading:
     opaque = hides = reader.reasons[0] if reader.reasons else None
     for name in _hidden_by_variables(command, own, is_line=any(one.is_line for one in outer)):
         hides = hides or f"the variable {name[:40]} decides what a name means"
-        if name != "PATH":  # the programs are looked up in the PATH that the command gets
+        if name != "PATH":  # an allow or deny list looks programs up in the PATH that the command gets
             opaque = opaque or f"the variable {name[:40]} may make a shell run something first"
     if command.script is not None and not _is_shell(command):
-        # An allow list decides by the interpreter alone: a rule that allows one allows everything.
+        # An allow list decides by the interpreter alone: a rule that allows one allows every script.
         opaque = opaque or f"what {outer[0].argv[0]!r} makes of the script is not known"
     return Reading(commands=(*outer, *inner), opaque=opaque, hides=hides)
 
@@ -71,7 +73,7 @@ def _outer(command: Command, reader: "_Reader") -> list[JudgedCommand]:
         return [JudgedCommand(argv=words) if prepared is None else JudgedCommand(argv=prepared, is_line=True)]
     found = [JudgedCommand(argv=(*words, "script"))]
     if _is_shell(command):
-        # Only "\n" ends a line for a shell, and only blanks may stand before "#".
+        # For a shell only "\n" ends a line, and only blanks may stand before "#".
         for raw in command.script.split("\n"):
             line = raw.strip(" \t")
             if line and not line.startswith("#"):
@@ -82,9 +84,9 @@ def _outer(command: Command, reader: "_Reader") -> list[JudgedCommand]:
 
 
 def _prepared(words: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the words that a shell becomes once it has prepared umask, signals and descriptors; None if it is no such.
+    """Return the words that a shell executes after it has prepared umask, signals and descriptors; None for other commands.
 
-    `outlive run` starts a program like this where its surroundings are not the usual ones, and exactly this shape does
+    `outlive run` starts a program like this when its own surroundings are unusual. A command of exactly this shape does
     nothing else. The shell looks the program up.
     """
     if len(words) < _SHAPE_WORDS or words[:2] != ("/bin/sh", "-c"):
@@ -96,7 +98,7 @@ def _prepared(words: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _is_moved(commands: Sequence[JudgedCommand]) -> bool:
-    """Tell whether a program is named by a relative path behind a `cd`."""
+    """Return whether a program is named by a relative path behind a `cd`."""
     has_moved = False
     for command in commands:
         program = command.argv[0]
@@ -111,20 +113,19 @@ def _is_shell(command: Command) -> bool:
 
 
 def _hidden_by_variables(command: Command, own: Mapping[str, str], *, is_line: bool) -> list[str]:
+    # Without a shell the program was looked up by us and is started by its path: PATH decides nothing more.
     changed = deciding_variables(command, own)
     if not is_line:
-        return [
-            name for name in changed if name != "PATH"
-        ]  # the program was looked up, and is started by its path
+        return [name for name in changed if name != "PATH"]
     if "PATH" not in changed and any(
         not folder.startswith("/") for folder in own.get("PATH", "/").split(":")
     ):
-        changed.append("PATH")  # "." or an empty entry: the working folder decides
+        changed.append("PATH")  # "." or an empty entry: the working folder decides what a name means
     return changed
 
 
 class _Reader:
-    """Reads lines until it has read enough: what is nested can be made to grow without end."""
+    """Reads lines up to a limit: nested lines can be made to grow without end."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
@@ -132,7 +133,7 @@ class _Reader:
 
     @property
     def is_tired(self) -> bool:
-        """Whether no more is read."""
+        """Whether the limit is reached, so that no more is read."""
         return self._room < 0
 
     def commands_of(self, line: str, *, is_inner: bool) -> list[JudgedCommand]:
@@ -166,7 +167,7 @@ class _Reader:
         for place in range(1, len(command.argv)):
             if place in command.open_words or not command.argv[place]:
                 continue
-            # Which of the words is the program depends on the options: each of them could be.
+            # Which of the words is the program depends on the options, so each word is taken for one.
             suffix = _suffix(command, place)
             yield suffix
             if suffix.name in LINE_STARTERS:
@@ -202,7 +203,7 @@ def _suffix(command: JudgedCommand, place: int) -> JudgedCommand:
 
 
 def _behind_option(words: Sequence[str]) -> Iterator[str]:
-    """Yield the lines that stand behind -c, or behind options that hold a "c" (`-lc`), or in --command=."""
+    """Yield the lines behind -c, behind options that contain a "c" (`-lc`), and in --command=."""
     is_due = False
     for word in words:
         if word.startswith("--command="):

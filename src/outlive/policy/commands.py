@@ -1,9 +1,9 @@
-"""ALLOWED_COMMANDS: `AllowedCommands`, the operator's list of programs (promise S0.12).
+"""ALLOWED_COMMANDS: `AllowedCommands`, the operator's list of programs (promise S0.12), and `ProgramFile`. Pure.
 
-The honest promise: nothing off the list is started by us. A shell, an interpreter or another program that starts
-programs on the list allows everything; what an allowed program does is bounded by a sandbox only.
+What is promised: outlive itself starts no program that is not on the list. If the list has a shell, an interpreter or another
+program that starts programs, it allows everything; what an allowed program does is restricted only by a sandbox.
 
-What the file system said about a program, as a value: `ProgramFile`. Pure; `engine.programs` asks.
+`ProgramFile` holds what the file system says about a program; `engine.programs` asks it.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class AllowedCommands:
-    """The words that may stand first in a command; an empty set allows everything."""
+    """The words that may be the first of a command; an empty set allows everything."""
 
     names: frozenset[str] = frozenset()
 
@@ -30,11 +30,11 @@ class AllowedCommands:
         return cls(frozenset(name for part in text.split(",") if (name := part.strip())))
 
     def check(self, command: Command, own: Mapping[str, str] = _NOTHING) -> None:
-        """Let a command pass.
+        """Do nothing for a command that is allowed.
 
-        The first word of every simple command must be on the list as it is written, a path too; a line that is not
-        certain to mean what it says is refused as a whole. So is one that sets a variable that decides what a name
-        means to something else than the server has in `own`, its own environment.
+        The first word of every simple command must be on the list exactly as it is written, a path too. A line that is not
+        certain to mean what it says is refused as a whole. So is a command that gives a variable that decides what a name
+        means another value than the server's own environment (`own`) has.
 
         Raises:
             CommandRefused: `command_not_allowed` or `command_opaque`.
@@ -75,26 +75,26 @@ class AllowedCommands:
 class ProgramFile:
     """The file behind a program's name.
 
-    `paths` begin with where it was found (its folder without links), go on with every link that it leads to, and end
-    with the real file; one path where there is no link. `identity` is device and inode: two names of one file have
-    the same. `is_own`: the server's own PATH leads to this very file by its name alone.
+    `paths` begins with the path where it was found (its folder without links), goes on with every link that this path leads to,
+    and ends with the real file; without links it is one path. `identity` is device and inode, which two names of one file share.
+    `is_own`: the name alone leads to this very file in the server's own PATH.
     """
 
     paths: tuple[str, ...]
     identity: tuple[int, int]
     is_own: bool = False
-    names: frozenset[str] = field(init=False)  # every name that it has on the way to the real file
+    names: frozenset[str] = field(init=False)  # every name of the file, on the way to the real one
 
     def __post_init__(self) -> None:
-        """Take the names out of the paths, once."""
+        """Derive the names from the paths, once."""
         object.__setattr__(self, "names", frozenset(path.rpartition("/")[2] for path in self.paths))
 
     @property
     def found(self) -> str:
-        """Where it was found."""
+        """The path where it was found."""
         return self.paths[0]
 
     @property
     def real(self) -> str:
-        """The file itself."""
+        """The path of the file itself."""
         return self.paths[-1]

@@ -1,8 +1,8 @@
-"""Patterns of the operator's own for what is a secret (`redact_extra`): read, refused, or compiled. Pure.
+"""The operator's own patterns for secrets (`redact_extra`): parsed, refused, or compiled. Pure.
 
-They are regular expressions of a kind that needs no going back, so that no text can make a search slow: they begin with a
-literal, what follows is a row of characters and classes with bounds, and no part can take what the next one needs. Whatever
-is not of that kind is refused with a sentence; nothing is taken for something else than `re` would take it for.
+They are regular expressions that never need backtracking, so no text can make a search slow: a pattern begins with a literal;
+behind it follow characters and classes with bounds; and no part can take what the next one needs. A pattern of any other kind
+is refused with a sentence; none is taken for something else than `re` would take it for. `redaction` searches with them.
 """
 
 import re
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from outlive.core.errors import ConfigInvalid
 from outlive.policy.secret_patterns import REACH_BYTES
 
-MOST_PATTERNS = 100  # each costs a search of what has any beginning of a secret in it
+MOST_PATTERNS = 100  # each one costs a search of every text in which a secret may begin
 _LEAST_ANCHOR_BYTES = 3  # shorter beginnings are in every line
 _MOST_PARTS = 50
-_MOST_READINGS = 64  # of a byte by one pattern: 50 ms for what is read at once, if somebody wants to be slow
-_UNBOUNDED = 4096  # what "+" and "*" take at most
+_MOST_READINGS = 64  # of one byte by one pattern: even a hostile text costs 50 ms for what is read at once
+_UNBOUNDED = 4096  # the most that "+" and "*" take
 _REPEAT = re.compile(r"\{(\d{1,5})(?:(,)(\d{0,5}))?\}")
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
 _ESCAPES = frozenset("dDwWsStrn")
@@ -46,7 +46,7 @@ class _Part:
         return self.least == self.most == len(self.takes) == 1
 
     def times(self, least: int) -> str:
-        # Possessive: it never gives back what it took. `_check_apart` has seen to it that this changes nothing.
+        # Possessive: it never gives back what it took. `_check_apart` makes sure that this changes no result.
         return f"{self.text}{{{least},{self.most}}}+"
 
 
@@ -55,9 +55,9 @@ class ExtraPattern:
     """One kind of secret.
 
     Attributes:
-        anchor: Its literal beginning, which is shown.
-        whole: What matches from an anchor on; group 1 is what is hidden.
-        unfinished: What matches where the text ends before all is there; group 1 begins where the secret does.
+        anchor: Its literal beginning, which stays visible.
+        whole: Matches from an anchor on; group 1 is redacted.
+        unfinished: Matches where the text ends too early; group 1 begins where the secret does.
     """
 
     anchor: bytes
@@ -66,10 +66,10 @@ class ExtraPattern:
 
 
 def parse_pattern(text: str) -> ExtraPattern:
-    """Return a pattern; what is in parentheses is hidden, or all that is behind the literal beginning.
+    """Return a pattern; what is in parentheses is redacted, or everything behind the literal beginning.
 
     Raises:
-        ValueError: It is none, or not of this kind; the sentence says what is wrong.
+        ValueError: The text is no pattern, or not of this kind; the sentence says what is wrong.
     """
     parts, opened, closed = _read(text)
     if opened is None:
@@ -102,10 +102,10 @@ def parse_pattern(text: str) -> ExtraPattern:
 
 
 def parse_patterns(name: str, texts: Sequence[str]) -> tuple[ExtraPattern, ...]:
-    """Return the patterns of a setting of this name.
+    """Return the patterns of the setting with this name.
 
     Raises:
-        ConfigInvalid: There are too many, or one is none.
+        ConfigInvalid: There are too many, or one of them is no pattern.
     """
     if len(texts) > MOST_PATTERNS:
         text = f"{name}: there are {len(texts)} patterns, and {MOST_PATTERNS} at most can be looked for."
@@ -124,7 +124,7 @@ def parse_patterns(name: str, texts: Sequence[str]) -> tuple[ExtraPattern, ...]:
 
 
 def _read(text: str) -> tuple[list[_Part], int | None, int]:
-    """Return the parts, and between which of them the parentheses stand (None: there are none)."""
+    """Return the parts, and the positions of the parentheses among them (None: there are none)."""
     parts: list[_Part] = []
     opened: int | None = None
     closed: int | None = None
@@ -154,7 +154,7 @@ def _read(text: str) -> tuple[list[_Part], int | None, int]:
 
 
 def _atom(text: str, place: int) -> tuple[list[_Part], int]:
-    """Return one character (several bytes of it, perhaps) or class, and what is behind it."""
+    """Return one character (as one or more bytes) or one class, and the position behind it."""
     char = text[place]
     if char in _MEANINGS:
         raise ValueError(f"{char!r} at place {place + 1} cannot be used: {_MEANINGS[char]}")
@@ -177,7 +177,7 @@ def _atom(text: str, place: int) -> tuple[list[_Part], int]:
 
 
 def _ascii_only(parts: list[_Part]) -> list[_Part]:
-    """Spell bytes beyond ASCII so that the whole is ASCII: it is encoded at the end."""
+    """Write bytes beyond ASCII as escapes, so that the whole pattern is ASCII: it is encoded at the end."""
     return [
         _Part(f"\\x{next(iter(part.takes)):02x}", part.takes) if min(part.takes) > 127 else part
         for part in parts
@@ -191,7 +191,7 @@ def _part(text: str) -> _Part:
         with warnings.catch_warnings():
             warnings.simplefilter("error", FutureWarning)
             compiled = re.compile(text.encode())
-    except FutureWarning:  # [[:alpha:]], [a--b], [a&&b]: sets, for some later version of `re`
+    except FutureWarning:  # [[:alpha:]], [a--b], [a&&b]: sets, which a later version of `re` may understand
         sentence = f"{text[:40]!r}: signs that may get a meaning in classes are written with \\"
         raise ValueError(sentence) from None
     except re.error as error:
@@ -203,7 +203,7 @@ def _part(text: str) -> _Part:
 
 
 def _repeat(text: str, place: int) -> tuple[int, int, int]:
-    """Return how often what stands before `place` occurs, and what is behind that."""
+    """Return how often the part before `place` occurs, and the position behind that."""
     sign = text[place : place + 1]
     least, most, end = 1, 1, place
     if sign in {"*", "+", "?"}:
@@ -223,7 +223,7 @@ def _repeat(text: str, place: int) -> tuple[int, int, int]:
 
 
 def _check_apart(parts: Sequence[_Part]) -> None:
-    """Refuse a part that can take what a later one needs: it would have to give back."""
+    """Refuse a part that can take what a later one needs: it would have to give bytes back."""
     for place, part in enumerate(parts):
         if part.least == part.most:
             continue
@@ -238,14 +238,14 @@ def _check_apart(parts: Sequence[_Part]) -> None:
 
 
 def _check_density(anchor: bytes, parts: Sequence[_Part]) -> None:
-    """Refuse what would read a text of nothing but beginnings over and over: from each of them to the end of what follows."""
-    # As near as two occurrences of the beginning can be to each other.
+    """Refuse a pattern that a text of nothing but beginnings would make read the same bytes over and over."""
+    # The smallest distance between two occurrences of the beginning.
     period = next(size for size in range(1, len(anchor) + 1) if anchor[size:] == anchor[: len(anchor) - size])
     if period < _LEAST_ANCHOR_BYTES:
         raise ValueError("its beginning repeats itself: take one that does not, or more of it")
     repeated = [part for part in parts if part.most > 1]
     if any(not any(byte in part.takes for part in repeated) for byte in anchor):
-        return  # what follows ends before the next beginning does
+        return  # what follows the beginning ends before the next beginning does
     most = _MOST_READINGS * period
     if sum(part.most for part in parts) > most:
         raise ValueError(
@@ -255,7 +255,7 @@ def _check_density(anchor: bytes, parts: Sequence[_Part]) -> None:
 
 
 def _beginning(parts: Sequence[_Part]) -> str:
-    """Return what matches a text that ends anywhere in these parts."""
+    """Return a pattern that matches a text which ends anywhere within these parts."""
     rest = ""
     for part in reversed(parts):
         further = f"|{part.times(part.least)}{rest}" if rest else ""

@@ -1,11 +1,12 @@
 """A shell line as simple commands, if and only if it is certain what the shell will run: `parse_line`.
 
-Understood: words of plain characters, single and double quotes without expansions, `&&`, `||`, `;`, `|` and `&`; `$NAME` as
-an argument of a program that is not known to start others; `2>&1` and the like, `< FILE`, `> FILE`, `>> FILE`, `&> FILE` behind the
-program; assignments before it of a few harmless names with literal values. Everything else (substitutions, here-documents,
-escapes, compound commands, other assignments, comments, line breaks, more than 64 Ki characters …) makes the whole line opaque:
-this module then says nothing about it. Its promise is one-sided: what it accepts means to bash and to a POSIX shell what it says (a
-property test compares it with the real bash).
+Understood are: words of plain characters, single and double quotes without expansions, `&&`, `||`, `;`, `|` and `&`; `$NAME` as
+an argument of a program that is not known to start others; `2>&1` and the like, `< FILE`, `> FILE`, `>> FILE`, `&> FILE` behind
+the program; before it assignments of a few harmless names with literal values.
+
+Everything else (substitutions, here-documents, escapes, compound commands, other assignments, comments, line breaks, more than
+64 Ki characters …) makes the whole line opaque: this module then says nothing about it. Its promise is one-sided: a line which it
+accepts means to bash and to a POSIX shell what it says here (a property test compares it with the real bash).
 """
 
 import re
@@ -21,10 +22,10 @@ Joint = Literal["", "&&", "||", ";", "|", "&"]
 class SimpleCommand:
     """One command of a line.
 
-    `argv` holds its words with the quotes removed; the first is plain text. `joint` is the operator before it, ""
-    for the first. `open_words` are the places of words behind the first that the shell may still replace by any
-    number of others: an unquoted pattern (`*.py`), a tilde or a variable stands in them (a variable as `*`). `writes`: output
-    goes into a file other than /dev/null.
+    `argv` holds its words without the quotes; the first one is plain text. `joint` is the operator before the command, "" for
+    the first. `open_words` are the positions of words, behind the first, that the shell may replace by any number of others: an
+    unquoted pattern (`*.py`), a tilde or a variable is in them (a variable is written as `*`). `writes`: output goes into a file
+    other than /dev/null.
     """
 
     joint: Joint = ""
@@ -34,44 +35,44 @@ class SimpleCommand:
 
     @property
     def is_literal(self) -> bool:
-        """Whether the words are what the program will get."""
+        """Whether the words are exactly those that the program will get."""
         return not self.open_words
 
 
 _BLANKS = " \t"
 _OPERATORS: tuple[Joint, ...] = ("&&", "||", ";", "|", "&")
 _ENDS_WORD = frozenset(" \t;|&<>")
-# Characters that mean themselves wherever they stand in an unquoted word; "=", "!", "#" and "~" depend on the place.
+# Characters without a special meaning in an unquoted word; for "=", "!", "#" and "~" that depends on the position.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+\-^=!#]+|[^\x00-\x7f]+")
 _PATTERN = re.compile(r"[*?\[\]~]+")
 _SINGLE_QUOTED = re.compile(r"'([^'\x00]*)'")
 _DOUBLE_QUOTED = re.compile(r'"([^"$`\\\x00]*)"')  # history expansion ("!") is for interactive shells only
-# A name that the environment can hold; "_" alone, digits and signs are the shell's own. In braces nothing but the name.
+# A name that the environment can hold; "_" alone, digits and signs are the shell's own. Braces may hold only the name.
 _NAME = r"(?!_\b)[A-Za-z_][A-Za-z0-9_]*"
 _VARIABLE = re.compile(rf"\$(?:{_NAME}|\{{{_NAME}\}})")
 _QUOTED_VARIABLES = re.compile(rf'"((?:[^"$`\\\x00]|\$(?:{_NAME}|\{{{_NAME}\}}))*)"')
 
-# Names that decide neither what runs nor what a line means, and values that cannot name a file (but of a time zone).
+# Names that decide neither what runs nor what a line means, and values that cannot name a file (except of a time zone).
 _ASSIGNMENT = re.compile(
     r"(?:(?:LANG|LC_[A-Z]+|CI|NO_COLOR|TERM)=[A-Za-z0-9_.@:,+\-]*|TZ=[A-Za-z0-9_.@:,+\-/]*)(?=[ \t])"
 )
-# Duplicates of one digit each (bash: "2>&12" and "2>&1x" are something else), then what opens a file.
+# Duplicates with one digit on each side (to bash "2>&12" and "2>&1x" are something else), then what opens a file.
 _DUPLICATE = re.compile(r"[0-9]?>&[0-9](?=[ \t;|&]|\Z)")
 _OPENING = re.compile(r"(?:(&>>?)|([0-9]?)(>>|>\||>)|(<))(?![<>&(|])")
 _NETWORK = ("/dev/tcp/", "/dev/udp/")  # bash opens a connection (bash(1), "REDIRECTION")
 _NOWHERE = "/dev/null"
 
-# Words that begin or shape compound commands when they stand first (bash 5.2 manual, section 3.2.5; POSIX.1-2017,
-# 2.4); bash's further ones included. Quoting takes that meaning away, but a quoted one is refused all the same.
+# Words that begin or shape compound commands when they are the first word (bash 5.2 manual, section 3.2.5; POSIX.1-2017, 2.4),
+# bash's additional ones included. Quotes take that meaning away, but a quoted one is refused all the same.
 _RESERVED = frozenset(
     "! [[ ]] { } case coproc do done elif else esac fi for function if in namespace "  # noqa: SIM905 -- a table of words
     "select then time until while".split()
 )
 
 
-# A whole word of plain characters: nearly all are, and one match costs a fifth of the loop below.
+# A whole word of plain characters: nearly all words are, and one match costs a fifth of the loop below.
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,@%+\-^]+(?=[ \t;|&]|\Z)")
-# Longer lines are opaque: some 30 ms of the event loop at worst, and nobody writes them by hand.
+# Longer lines are opaque: at worst some 30 ms of the event loop, and lines written by hand are shorter.
 _MAX_CHARACTERS = 64 * 1024
 
 
@@ -83,7 +84,7 @@ class _Word(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """What stands between two operators."""
+    """The words and redirections between two operators."""
 
     words: list[_Word]
     writes: bool
@@ -93,8 +94,8 @@ class _Parts(NamedTuple):
 def parse_line(line: str) -> tuple[SimpleCommand, ...] | None:
     """Return the simple commands of `line` in their order; None when the line is opaque.
 
-    Assumes a non-interactive shell (`bash -c`, `sh -c`) without aliases, and says nothing about what a program
-    does with its words, nor about functions and builtins of the shell: `eval` is a first word like any other.
+    It assumes a non-interactive shell (`bash -c`, `sh -c`) without aliases. It says nothing about what a program does with its
+    words, nor about functions and builtins of the shell: `eval` is a first word like any other.
     """
     if len(line) > _MAX_CHARACTERS:
         return None
@@ -113,7 +114,7 @@ def parse_line(line: str) -> tuple[SimpleCommand, ...] | None:
             return tuple(commands)
         joint = following
         position = _skip_blanks(line, position + len(following))
-    # The line is empty, or ended behind an operator: only a last semicolon or ampersand may stand there.
+    # The line is empty, or ended behind an operator: only a semicolon or an ampersand may be the last one.
     return tuple(commands) if joint in {";", "&"} else None
 
 
@@ -144,21 +145,21 @@ def _read_parts(line: str, position: int) -> _Parts | None:
                 return None
             writes |= opening[4] is None and file.text != _NOWHERE
             position = _skip_blanks(line, file.end)
-            # A shell that does not know "&>" takes it for "&" and ">": a word behind it would be a program there.
+            # A shell that does not know "&>" reads it as "&" and ">": there a word behind it would be a program.
             is_over = opening[1] is not None
             continue
         word = _read_word(line, position)
         if word is None:
             return None
         if line[word.end : word.end + 1] in {"<", ">"} and line[position : word.end].isdigit():
-            return None  # a descriptor of several digits, or one of what is read
+            return None  # a descriptor of several digits, or one that is read from
         words.append(word)
         position = _skip_blanks(line, word.end)
     return _Parts(words, writes, position)
 
 
 def _read_file(line: str, position: int) -> _Word | None:
-    """Read the word behind a redirection, which names exactly one file, and no connection."""
+    """Read the word behind a redirection, which must name exactly one file, and no network connection."""
     position = _skip_blanks(line, position)
     if position >= len(line) or line.startswith(_OPERATORS, position):
         return None
@@ -192,7 +193,8 @@ def _read_word(line: str, start: int) -> _Word | None:
             return None
         if shape in {_VARIABLE, _QUOTED_VARIABLES}:
             has_variable = is_open = True
-            is_split |= shape is _VARIABLE  # into any number of words, which begin as they like
+            # The shell splits it into any number of words, with any beginnings.
+            is_split |= shape is _VARIABLE
             text = _VARIABLE.sub("*", text)
         is_open |= shape is _PATTERN
         pieces.append(text)
@@ -203,7 +205,7 @@ def _read_word(line: str, start: int) -> _Word | None:
 
 
 def _is_visible(text: str) -> bool:
-    # Invisible characters are not worth a guess, and lone surrogates cannot be passed on.
+    # Invisible characters are not worth a guess, and lone surrogates cannot be passed to a program.
     return text.replace("\n", "").replace("\t", "").isprintable()
 
 
@@ -215,8 +217,8 @@ def _simple_command(joint: Joint, parts: _Parts) -> SimpleCommand | None:
     if not first.text or first.is_open or "=" in first.text or first.text in _RESERVED:
         return None  # nothing to run, a program chosen by a pattern, an assignment, a compound command
     if first.text.startswith("%"):
-        return None  # job control: bash takes "%1" for "fg %1"
-    # What a variable holds nobody knows here: a program that starts others could be told to start anything.
+        return None  # job control: bash reads "%1" as "fg %1"
+    # The value of a variable is not known here: it could make a program that starts others start anything.
     if any(word.has_variable for word in words) and reason_for(first.text.rpartition("/")[2]) is not None:
         return None
     return SimpleCommand(

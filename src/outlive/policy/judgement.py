@@ -1,11 +1,11 @@
 """deny -> ask -> allow: `CommandPolicy`, the lists and what follows from them for one command (`Decision`). Pure.
 
-Each simple command gets a verdict of its own, and the whole gets the strictest of them. The promise is that nothing off
-an allow list is started by us; a deny list is no wall, and what an allowed program does only a sandbox bounds.
+Each simple command gets a verdict of its own, and the whole command gets the strictest of them. What is promised: outlive itself
+starts no program that is not on an allow list. A deny list is no wall, and what an allowed program does is restricted only by a
+sandbox.
 
-Which rules allow more than they seem to: `open_rules`. Pure.
-
-A program that starts others, once allowed, starts whatever its caller names: the rule then bounds nothing.
+`open_rules` finds the rules that allow more than they seem to: a program that starts others, once allowed, starts whatever its
+caller names, so its rule restricts nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ _CHECK = "`outlive policy check` explains it; ask the operator to change the rul
 
 
 class Verdict(StrEnum):
-    """What becomes of a command."""
+    """What happens with a command."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -35,7 +35,7 @@ _STRICTNESS = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The verdict on one simple command; `rule` and its place in its list (from 1) where one was hit."""
+    """The verdict on one simple command; `rule` and its position in its list (from 1) if one matched."""
 
     command: JudgedCommand
     verdict: Verdict
@@ -56,10 +56,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandPolicy:
-    """The three lists. An empty `allow` allows everything that the others leave.
+    """The three lists. An empty `allow` allows everything that the other lists do not match.
 
-    `opaque` is the verdict on what cannot be read while any list is in force (an allow list never lets it pass),
-    `default` the one on what an allow list does not name.
+    `opaque` is the verdict on commands that cannot be read, while any list is in force (an allow list never lets them pass);
+    `default` is the verdict on commands that an allow list does not name.
     """
 
     deny: tuple[Rule, ...] = ()
@@ -70,7 +70,7 @@ class CommandPolicy:
 
     @property
     def is_active(self) -> bool:
-        """Whether anything has to be judged."""
+        """Whether any command has to be judged."""
         return bool(self.deny or self.ask or self.allow)
 
     @property
@@ -87,9 +87,9 @@ class CommandPolicy:
         """Decide about a command.
 
         Args:
-            reading: What it would start.
-            files: The file that each first word leads to, by the word.
-            own: The file that each rule's first word leads to, by the word; without those that are patterns.
+            reading: What the command would start.
+            files: The file to which each first word leads, by the word.
+            own: The file to which each rule's first word leads, by the word; without those that are patterns.
         """
         findings = tuple(
             self._judge_one(command, files.get(command.argv[0]), own) for command in reading.commands
@@ -106,7 +106,7 @@ class CommandPolicy:
         return Decision(verdict=verdict, code=code, reason=reason, findings=findings)
 
     def _on_hidden(self, reading: Reading) -> tuple[str | None, Verdict]:
-        """Return why not everything is known, and the verdict on that."""
+        """Return why not everything is known about a command, and the verdict on that."""
         if self.allow and reading.hides is not None:
             return reading.hides, self.default if self.opaque is Verdict.ALLOW else self.opaque
         if (self.deny or self.ask) and reading.opaque is not None:
@@ -133,7 +133,7 @@ class CommandPolicy:
 
 
 def refusal(decision: Decision) -> CommandRefused:
-    """Return the error that tells a caller of a denial."""
+    """Return the error that reports a denial to the caller."""
     return CommandRefused(decision.code, decision.reason, hint=_CHECK)
 
 
@@ -156,7 +156,7 @@ def _hit(
 
 
 def _words(finding: Finding) -> tuple[str, str]:
-    """Return the slug and the sentence for a verdict that is not "allow"."""
+    """Return slug and sentence for a verdict other than "allow"."""
     program = finding.command.argv[0][:80]
     if finding.rule is None and finding.command.writes:
         text = f"No allow rule lets {program!r} with these words write into a file (`; write = true`)."
@@ -170,7 +170,7 @@ def _words(finding: Finding) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class OpenRule:
-    """A rule (or a listed name) that allows a program which starts others, and how that does it."""
+    """A rule (or a listed name) that allows a program which starts others, and how the program does that."""
 
     text: str
     program: str
@@ -178,7 +178,7 @@ class OpenRule:
 
 
 def open_rules(policy: CommandPolicy) -> list[OpenRule]:
-    """Return the allow rules that let programs pass which start others."""
+    """Return the allow rules that match programs which start others."""
     found = []
     for rule in policy.allow:
         name = rule.program.rpartition("/")[2]
@@ -194,6 +194,6 @@ def open_rules(policy: CommandPolicy) -> list[OpenRule]:
 
 
 def open_names(names: Iterable[str]) -> list[OpenRule]:
-    """Return the names of ALLOWED_COMMANDS that stand for programs which start others."""
+    """Return the names in ALLOWED_COMMANDS of programs which start others."""
     reasons = ((name, reason_for(name.rpartition("/")[2])) for name in sorted(names))
     return [OpenRule(name, name.rpartition("/")[2], reason) for name, reason in reasons if reason is not None]

@@ -1,19 +1,18 @@
-"""How often somebody may ask: `Rates`, a token bucket for each principal. Pure: the time is an argument.
+"""How often a principal may ask: `Rates`, a token bucket for each principal. Pure: the time is an argument.
 
-Our own thirty lines, because the packages for this cost half a second of start-up and twenty microseconds a request
+These thirty lines are our own, because the packages for this cost half a second at start-up and twenty microseconds a request
 (decision 90).
 """
 
 from collections import OrderedDict
 
-_BURST_S = 4.0  # who was quiet for so long may ask for all of that time at once
-_MOST_NAMES = (
-    4096  # beyond, whoever was not heard of for the longest time is forgotten: a full bucket, at worst
-)
+_BURST_S = 4.0  # a caller that was quiet for so long may ask for all of that time at once
+# Beyond so many names the one that was silent longest is forgotten: at worst its bucket is full again.
+_MOST_NAMES = 4096
 
 
 class TokenBucket:
-    """`rate` tokens a second flow in, at most `burst` are kept; each request takes one."""
+    """`rate` tokens a second flow in, and at most `burst` are kept; each request takes one."""
 
     __slots__ = ("_at", "_burst", "_level", "_rate")
 
@@ -25,9 +24,9 @@ class TokenBucket:
         self._at = now
 
     def take(self, now: float, *, count: int = 1) -> float:
-        """Take tokens and return 0.0; with none left take nothing and return after how many seconds one is there.
+        """Take tokens and return 0.0; if none is left, take nothing and return after how many seconds there is one.
 
-        Several that come together pass when there is one token, and those who come next wait for all of them.
+        Requests that come together all pass if there is one token; requests after them wait for all of these tokens.
         """
         self._level = min(self._burst, self._level + max(0.0, now - self._at) * self._rate)
         self._at = now
@@ -38,15 +37,15 @@ class TokenBucket:
 
 
 class Rates:
-    """A bucket for each name; a rate of None limits nobody."""
+    """A bucket for each name; with a rate of None there is no limit."""
 
     def __init__(self, rate: float | None) -> None:
-        """Allow each name `rate` requests a second, and what four quiet seconds have saved up."""
+        """Allow each name `rate` requests a second, and what it has saved up in four quiet seconds."""
         self._rate = rate
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def take(self, name: str, now: float, *, count: int = 1) -> float:
-        """Count requests of `name` that come together: 0.0 when they may pass, else the seconds until one may."""
+        """Count requests of `name` that come together: 0.0 if they may pass, else the seconds until one may."""
         if self._rate is None:
             return 0.0
         bucket = self._buckets.get(name)

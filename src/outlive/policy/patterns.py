@@ -1,7 +1,7 @@
-"""The operator's globs over commands: `CommandPatterns` (promises S1.7, S1.8).
+"""The operator's globs over commands: `CommandPatterns` (promises S1.7, S1.8). Pure.
 
-Looks at every simple command of a line (`grammar`); a line that is not certain to mean what it says is refused while a
-list is in force. Globs bound what is asked for, not what a program then does: only a sandbox does that. Pure.
+They are compared with every simple command of a line (`grammar`). A line that is not certain to mean what it says is refused
+while a list is in force. Globs restrict what a caller asks for, not what a program then does: only a sandbox does that.
 """
 
 import re
@@ -15,11 +15,11 @@ from outlive.policy.grammar import SimpleCommand, parse_line
 _EVERYTHING = "*"
 _SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
 _SUPERUSERS = frozenset({"sudo", "sudoedit"})
-# Programs that run the words behind them (or a line among them): a sudo there is a sudo.
+# Programs that run the words behind them (or a line among them): a sudo there counts as a sudo.
 _STARTERS = _SHELLS | frozenset(
     "builtin command env eval exec find nice nohup setsid stdbuf time timeout watch xargs".split()  # noqa: SIM905 -- a table of words
 )
-# A word of its own, with or without a path before it; for text that the grammar does not understand.
+# The word on its own, with or without a path before it; for text that the grammar does not understand.
 _SUPERUSER_WORD = re.compile(r"(?:^|[\s;&|(){}`\"'=!])(?:[\w./-]*/)?(?:sudo|sudoedit)(?=$|[\s;&|()}`\"'])")
 
 _OPAQUE_HINT = "While patterns are in force write only words, quotes, &&, ||, ;, |, & and $NAME: nothing else can be checked."
@@ -27,7 +27,7 @@ _OPAQUE_HINT = "While patterns are in force write only words, quotes, &&, ||, ;,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandPatterns:
-    """Which commands may run. `allowed` holding "*" allows everything; `blocked` counts before it."""
+    """Which commands may run. An `allowed` that holds "*" allows everything; `blocked` is checked before it."""
 
     allowed: tuple[str, ...] = (_EVERYTHING,)
     blocked: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class CommandPatterns:
         return _EVERYTHING in self.allowed and not self.blocked
 
     def check_line(self, line: str) -> None:
-        """Let a shell line pass.
+        """Do nothing for a shell line that is allowed.
 
         Raises:
             CommandRefused: With one of the texts of promise S1.7.
@@ -51,7 +51,7 @@ class CommandPatterns:
             self._check(commands)
 
     def check_argv(self, argv: Sequence[str]) -> None:
-        """Let a command without a shell pass.
+        """Do nothing for a command without a shell that is allowed.
 
         Raises:
             CommandRefused: With one of the texts of promise S1.7.
@@ -59,10 +59,10 @@ class CommandPatterns:
         self._check([SimpleCommand(argv=tuple(argv) or ("",))])
 
     def check_script(self, interpreter: str, content: str) -> None:
-        """Let a script pass: its interpreter, and for a shell each of its lines.
+        """Do nothing for a script that is allowed: its interpreter, and for a shell each of its lines.
 
-        What another interpreter runs cannot be known, so a blocked list refuses it; an allowed list that names the
-        interpreter allows everything.
+        What another interpreter runs cannot be known, so a blocked list refuses it; an allowed list that names the interpreter
+        allows every script of it.
 
         Raises:
             CommandRefused: With one of the texts of promise S1.7.
@@ -73,7 +73,7 @@ class CommandPatterns:
             if self.blocked:
                 raise _refused("command_opaque", _blocked_text(self.blocked[0]), hint=_OPAQUE_HINT)
             return
-        # Only "\n" ends a line for a shell, and only blanks may stand before "#": any other character is part of a word.
+        # For a shell only "\n" ends a line, and only blanks may stand before "#": other characters are part of a word.
         for raw in content.split("\n"):
             line = raw.strip(" \t")
             if line and not line.startswith("#"):
@@ -102,7 +102,7 @@ class CommandPatterns:
             raise _refused("command_opaque", "Command does not match any allowed pattern", hint=_OPAQUE_HINT)
 
     def _suspect(self, line: str) -> str:
-        """Return the blocked pattern that an opaque line comes nearest to: one whose program it names, else the first."""
+        """Return the blocked pattern to which an opaque line comes closest: one whose program it names, else the first."""
         for pattern in self.blocked:
             word = pattern.split(" ")[0].strip("*")
             if word and word in line:
@@ -114,10 +114,10 @@ def _is_blocked(command: SimpleCommand, pattern: str) -> bool:
     program, *words = command.argv
     name = program.rpartition("/")[2]
     for first in (program, name):
-        # A pattern of one word names the program, whatever follows it.
+        # A pattern of one word names the program, whatever words follow.
         if fnmatchcase(" ".join((first, *words)), pattern) or fnmatchcase(first, pattern):
             return True
-        # The shell may still replace these words: what they become is not known, so the program decides.
+        # The shell may still replace these words, and the result is not known: so the program alone decides.
         if not command.is_literal and fnmatchcase(first, pattern.split(" ", maxsplit=1)[0]):
             return True
     return False

@@ -1,10 +1,11 @@
-"""Hiding secrets in what is shown: `Redactor`. Every byte of a secret becomes one "*" (its line ends stay), so offsets and lengths stay true. Pure.
+"""Redacting secrets in what is shown: `Redactor`. Pure.
 
-Whether a byte is hidden depends on the text around it alone, at most `REACH_BYTES` to either side, never on how the text is
-read: a reader of a piece looks at so much before and behind it. Where nothing stands behind it yet, `examine` tells from
-where on that is not decided.
+Every byte of a secret becomes one "*" (line ends stay), so offsets and lengths stay true. Whether a byte is redacted depends only
+on the text around it, at most `REACH_BYTES` to either side, never on the pieces in which the text is read: a reader of a piece
+also looks at so many bytes before and behind it. At the end of a text that still grows, `examine` reports from where on the
+decision is open.
 
-Every literal that a secret can begin with is looked for at once (decision 86): ordinary text costs one look at 5 to 20 GB/s.
+Every literal with which a secret can begin is searched for at once (decision 86): ordinary text costs one look at 5 to 20 GB/s.
 """
 
 import json
@@ -16,12 +17,13 @@ from ahocorasick_rs import BytesAhoCorasick, MatchKind
 from outlive.policy.extra_patterns import ExtraPattern
 from outlive.policy.secret_patterns import PASSWORD_IN_ADDRESS, PATTERNS, REACH_BYTES
 
-LEAST_VALUE_BYTES = 4  # shorter values ("1", "yes") occur everywhere: hiding them would show what they are
+LEAST_VALUE_BYTES = 4  # shorter values ("1", "yes") occur everywhere: redacting them would reveal them
 _SHORT_BYTES = 32
-_BEGINNING_BYTES = 32  # an automaton of longer words that repeat themselves takes minutes to build
+# Of a value: an automaton of longer words that repeat themselves takes minutes to build.
+_BEGINNING_BYTES = 32
 _PIECE_BYTES = REACH_BYTES // 2
-_LINE_BYTES = 8  # a value of several lines is hidden by each line of this length, too
-# Lines stay lines: whoever looks for their ends finds the same ones in what is hidden.
+_LINE_BYTES = 8  # each line of a value that is at least so long is redacted, too
+# Line ends stay, so a search for lines finds the same ones in redacted text.
 _STARS = bytes(byte if byte in b"\r\n" else ord("*") for byte in range(256))
 
 _Span = tuple[int, int]
@@ -36,11 +38,11 @@ _BEGINNING = re.compile(b"|".join(map(re.escape, (*_ANCHORS, *PASSWORD_IN_ADDRES
 
 
 class Redactor:
-    """Hides known values and, where wanted, what looks like a secret. Immutable: shared by all readers.
+    """Redacts known values and, if wanted, what looks like a secret. Immutable, so all readers share one.
 
     Attributes:
-        values: The known values, longest first, in every form in which they are looked for.
-        seam_bytes: What begins further back than this before a piece is found in the bytes before it.
+        values: The known values, longest first, in every form that is searched for.
+        seam_bytes: A beginning of a secret is at most so much longer than one byte: so many bytes before a piece are needed.
     """
 
     __slots__ = ("_anchors", "_beginnings", "_extra", "_is_plain", "_with_patterns", "seam_bytes", "values")
@@ -48,7 +50,7 @@ class Redactor:
     def __init__(
         self, *, patterns: bool = True, values: Iterable[bytes] = (), extra: Sequence[ExtraPattern] = ()
     ) -> None:
-        """Look for values and `extra` patterns, and for the known ones unless told otherwise."""
+        """Search for `values` and `extra` patterns, and for the known patterns unless these are switched off."""
         self.values = _forms(values)
         self._with_patterns = patterns
         self._extra = tuple(extra)
@@ -63,34 +65,35 @@ class Redactor:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it hides nothing at all."""
+        """Whether it redacts nothing at all."""
         return self._beginnings is None
 
     def with_values(self, values: Iterable[bytes]) -> "Redactor":
-        """Return one that hides these values as well."""
+        """Return a redactor that redacts these values as well."""
         return Redactor(patterns=self._with_patterns, values=[*self.values, *values], extra=self._extra)
 
     def is_suspect(self, data: bytes) -> bool:
-        """Tell whether a secret could begin in `data`; the beginning of an anchor or a value at its end is not seen."""
+        """Return whether a secret could begin in `data`; one that begins so close to its end that it is cut is not seen."""
         if self._is_plain and len(data) <= _SHORT_BYTES and _BEGINNING.search(data) is None:
-            return False  # without the great search, which gives the interpreter to other threads and waits to have it back
+            # Without the large search, which releases the interpreter lock and waits to get it back.
+            return False
         if self._beginnings is None:
             return False
         if self._beginnings.find_matches_as_indexes(data):
             return True
         if not self._with_patterns:
             return False
-        # An "@" is looked for by memchr, at 100 GB/s; few pieces have one.
+        # memchr finds an "@" at 100 GB/s, and few pieces contain one.
         return (b"@" in data and _ADDRESS.search(data) is not None) or _has_cut_address(data)
 
     def may_begin_at_end(self, data: bytes) -> bool:
-        """Tell whether a known value begins in `data` and is cut off by its end."""
+        """Return whether a known value begins in `data` and is cut off by its end."""
         return bool(self.values) and self._cut_value(data) < len(data)
 
     def examine(self, data: bytes) -> tuple[list[_Span], int, int]:
-        """Return the secrets in `data` as (begin, end), in order and apart; and from where on more bytes could change that.
+        """Return the secrets in `data` as (begin, end), sorted and disjoint, and from where on more bytes could change that.
 
-        The second number is for patterns, the third for known values; each is the length of `data` where all is decided.
+        The second number is about patterns, the third about known values; each is the length of `data` if all is decided.
         """
         spans, undecided = self._patterned(data) if self._anchors is not None else ([], len(data))
         undecided = min(undecided, self._find_extra(data, spans))
@@ -102,17 +105,17 @@ class Redactor:
         return merged(spans), undecided, self._cut_value(data)
 
     def mask(self, data: bytes) -> bytes:
-        """Return a whole text without its secrets."""
+        """Return a complete text, redacted."""
         if not self.is_suspect(data):
             return data
         return blank(data, self.examine(data)[0])
 
     def mask_text(self, text: str) -> str:
-        """Return a text without its secrets."""
+        """Return a text, redacted."""
         return self.mask_counting(text)[0]
 
     def mask_counting(self, text: str) -> tuple[str, int]:
-        """Return a text without its secrets, and how many they were."""
+        """Return a text, redacted, and the number of secrets that were in it."""
         try:
             data, errors = text.encode("utf-8", "surrogateescape"), "surrogateescape"
         except UnicodeEncodeError:  # half of a surrogate pair
@@ -143,9 +146,9 @@ class Redactor:
         return spans, undecided
 
     def _find_extra(self, data: bytes, spans: list[_Span]) -> int:
-        """Add what the operator's patterns hide; return from where on they do not know yet.
+        """Add the spans of the operator's patterns; return from where on these are undecided.
 
-        Each is looked for by itself, and overlapping: nobody knows what they have in common with others.
+        Each pattern is searched for separately, and spans may overlap: what the patterns have in common is not known.
         """
         undecided = len(data)
         for one in self._extra:
@@ -159,7 +162,7 @@ class Redactor:
         return undecided
 
     def _cut_value(self, data: bytes) -> int:
-        """Return where the first value begins that is cut off by the end of `data`; its length if none is."""
+        """Return the position of the first value that the end of `data` cuts off; the length of `data` if there is none."""
         first = len(data)
         for value in self.values:
             begin = data.find(value[:1], max(0, len(data) - len(value) + 1))
@@ -172,7 +175,7 @@ class Redactor:
 
 
 def blank(data: bytes, spans: Iterable[_Span]) -> bytes:
-    """Return `data` with stars in these places."""
+    """Return `data` with stars in these spans."""
     masked = bytearray(data)
     for first, last in spans:
         begin = max(0, first)
@@ -187,15 +190,15 @@ def _has_cut_address(data: bytes) -> bool:
 
 
 def _automaton(literals: Sequence[bytes]) -> "BytesAhoCorasick | None":
-    # Leftmost-first is the kind with the vectorised search in front; the other one costs ten times as much.
+    # Leftmost-first is the kind with a vectorised search in front; the other one costs ten times as much.
     return BytesAhoCorasick(literals, matchkind=MatchKind.LeftmostFirst) if literals else None
 
 
 def _forms(values: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Return values in the forms in which a program may print them: as they are, in JSON, through a terminal, by line."""
+    """Return values in the forms in which a program may print them: unchanged, in JSON, through a terminal, by line."""
     forms: set[bytes] = set()
     for whole in values:
-        # What is longer than a reader looks back is hidden piece by piece.
+        # A value that is longer than a reader looks back is redacted piece by piece.
         value = whole[:_PIECE_BYTES]
         forms.update(whole[at : at + _PIECE_BYTES] for at in range(0, len(whole), _PIECE_BYTES))
         if b"\n" in value:
@@ -211,7 +214,7 @@ def _forms(values: Iterable[bytes]) -> tuple[bytes, ...]:
 
 
 def merged(spans: list[_Span]) -> list[_Span]:
-    """Return spans in order, those that overlap or touch as one."""
+    """Return the spans sorted; those that overlap or touch become one."""
     spans.sort()
     found: list[_Span] = []
     for begin, end in spans:

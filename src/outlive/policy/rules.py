@@ -1,8 +1,8 @@
 """One rule of the deny, ask and allow lists: `Rule`, globs over the words of one simple command. Pure.
 
-The first word names the program, the others are held against its words, one by one: `*` and `?` within a word, `**`
-for any number of words, a last `*` for any that follow. A rule of one word is about the program, whatever follows.
-Never a comparison of text: what the words of a command are, `grammar` and the caller's argv say.
+The first word names the program. The others are compared with the command's words, one by one: `*` and `?` match within a word,
+`**` matches any number of words, a last `*` any words that follow. A rule of one word is about the program, whatever follows.
+Text is never compared as a whole: what the words of a command are is known from `grammar`, or from the caller's argv.
 """
 
 import re
@@ -23,10 +23,9 @@ _WRITES = re.compile(r"write\s*=\s*(true|false)")
 class JudgedCommand:
     """One simple command as rules see it.
 
-    `open_words` are the places of words that the shell may replace by any number of others. `ends_open`: further words
-    will follow that nobody knows (xargs). `is_line`: a shell looks its program up, builtins first. `is_inner`: it is
-    what another command of the same line would start, and counts for deny and ask only. `writes`: the shell puts its output
-    into a file.
+    `open_words` are the positions of words that the shell may replace by any number of others. `ends_open`: unknown words will
+    follow (xargs). `is_line`: a shell looks its program up, builtins first. `is_inner`: another command of the same line would
+    start it, so only deny and ask apply. `writes`: the shell writes its output into a file.
     """
 
     argv: tuple[str, ...]
@@ -44,7 +43,7 @@ class JudgedCommand:
 
 @dataclass(frozen=True, slots=True)
 class _RuleWord:
-    """What one word of a command must be; `shape` None stands for any number of words."""
+    """What one word of a command must be; `shape` None matches any number of words."""
 
     text: str
     shape: re.Pattern[str] | None
@@ -56,13 +55,13 @@ class _RuleWord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule; `text` is how it was written, `program` its first word. `writes`: it allows output into files, too."""
+    """One rule: `text` as it was written, `program` its first word. `writes`: it also allows output into files."""
 
     text: str
     program: str
     words: tuple[_RuleWord, ...]
-    is_path: bool  # it names a file rather than a name
-    names_one_program: bool  # its first word is no pattern
+    is_path: bool  # whether the first word is a path, not only a name
+    names_one_program: bool  # whether the first word is no pattern
     writes: bool = False
 
     @classmethod
@@ -70,7 +69,7 @@ class Rule:
         """Read a rule.
 
         Raises:
-            ValueError: It is none; the sentence says why.
+            ValueError: The text is no rule; the sentence says why.
         """
         text, writes = _without_option(text)
         program, *words = text.split() or [""]
@@ -95,12 +94,12 @@ class Rule:
     def may_match(
         self, command: JudgedCommand, file: ProgramFile | None, own: ProgramFile | None = None
     ) -> bool:
-        """Tell whether a command can be what the rule is about, under any name of its program: for deny and ask.
+        """Return whether a command can match the rule, under any name of its program: for deny and ask.
 
         Args:
-            command: What is judged.
-            file: The file that its first word leads to; None where there is none.
-            own: The file that the rule's first word leads to; None where there is none or it is a pattern.
+            command: The command to judge.
+            file: The file to which its first word leads; None if there is none.
+            own: The file to which the rule's first word leads; None if there is none, or the word is a pattern.
         """
         if not self._may_be_program(command, file, own):
             return False
@@ -112,7 +111,7 @@ class Rule:
     def surely_matches(
         self, command: JudgedCommand, file: ProgramFile | None, own: ProgramFile | None = None
     ) -> bool:
-        """Tell whether a command is what the rule is about, whatever the shell makes of its words: for allow."""
+        """Return whether a command matches the rule, whatever the shell makes of its words: for allow."""
         if command.ends_open or (command.writes and not self.writes):
             return False
         if not self._is_program(command, file, own):
@@ -130,7 +129,7 @@ class Rule:
                 return True
             if file is None:
                 return False
-            # Another name of the same file; not of one that does something else under each of its names (busybox).
+            # Another name of the same file counts, unless the file is another program under each name (busybox).
             if own is not None and file.identity == own.identity and not is_multi_call(file.real):
                 return True
             return self.program in (file.paths if self.is_path else file.names)
@@ -145,7 +144,7 @@ class Rule:
         if not self.is_path:
             if "/" in word or not command.is_line:
                 return file is not None and file.is_own and _matches(command.name, self.program)
-            # A builtin, or what the shell finds in the server's own PATH (`command_reader` sees to that it has no other).
+            # A builtin, or what the shell finds in the server's own PATH (`command_reader` makes sure it has no other).
             return _matches(word, self.program)
         if file is None or (command.is_line and word in SHELL_BUILTINS):
             return False
@@ -161,10 +160,10 @@ _WHATEVER = (_ANY_WORDS,)
 
 
 def _without_option(text: str) -> tuple[str, bool]:
-    """Return a rule without what stands behind its semicolon, and whether that lets it write.
+    """Return a rule without the option behind its semicolon, and whether that option lets it write.
 
     Raises:
-        ValueError: Something else stands there.
+        ValueError: Something else is behind the semicolon.
     """
     found = _OPTION.fullmatch(text)
     if found is None:
@@ -188,8 +187,8 @@ def _matches(text: str, glob: str) -> bool:
 def _surely_matches(
     shapes: tuple[_RuleWord, ...], words: tuple[str, ...], open_words: frozenset[int]
 ) -> bool:
-    """Tell whether words match however the open ones are replaced: only what takes any words takes those."""
-    reached = {0}  # how many shapes may be used up before the word that is looked at
+    """Return whether words match however the open ones are replaced: only a shape for any words matches an open one."""
+    reached = {0}  # numbers of shapes that may be used up before the present word
     for place, word in enumerate(words):
         reached = _over_any(shapes, reached)
         following: set[int] = set()
@@ -210,13 +209,13 @@ def _surely_matches(
 def _may_match(
     shapes: tuple[_RuleWord, ...], words: tuple[str, ...], open_words: frozenset[int], *, ends_open: bool
 ) -> bool:
-    """Tell whether words match in one of the ways in which the open ones may be replaced."""
+    """Return whether words match in at least one of the ways in which the open ones may be replaced."""
     reached = {0}
     for place, word in enumerate(words):
         reached = _over_any(shapes, reached)
         following: set[int] = set()
         for used in reached:
-            if place in open_words:  # it may become nothing, or any number of words
+            if place in open_words:  # it may become no word, or any number of words
                 following.add(used)
                 while used < len(shapes) and _may_become(word, shapes[used]):
                     used += 1  # noqa: PLW2901 -- walks on from here
@@ -236,7 +235,7 @@ def _may_match(
 
 
 def _over_any(shapes: tuple[_RuleWord, ...], reached: set[int]) -> set[int]:
-    """Add the places behind shapes that stand for any number of words, none included."""
+    """Add the positions behind shapes that match any number of words, none included."""
     grown = set(reached)
     for used in reached:
         while used < len(shapes) and shapes[used].shape is None:
@@ -246,7 +245,7 @@ def _over_any(shapes: tuple[_RuleWord, ...], reached: set[int]) -> set[int]:
 
 
 def _may_become(word: str, shape: _RuleWord) -> bool:
-    """Tell whether the shell may replace a word, read as its pattern, by one that fits."""
+    """Return whether the shell may replace an open word, taken as a pattern, by one that fits the shape."""
     if shape.shape is None or not shape.is_literal or "[" in word:
         return True
     return fnmatchcase(shape.text, word.replace("~", "*"))

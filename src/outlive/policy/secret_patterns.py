@@ -1,7 +1,7 @@
-"""What keys and passwords look like: the list of `SecretPattern`s. Pure.
+"""What keys and passwords look like: the list of `SecretPattern`s. Pure; `redaction` searches with them.
 
-A pattern begins with a literal anchor, which is shown: it says what kind of secret was there. Only what follows and is
-secret is hidden. No anchor holds a newline; whatever a pattern can match is shorter than `REACH_BYTES`.
+A pattern begins with a literal anchor, which stays visible: it shows what kind of secret was there. Only the secret behind it is
+redacted. No anchor contains a newline, and whatever a pattern can match is shorter than `REACH_BYTES`.
 """
 
 import re
@@ -19,11 +19,11 @@ class SecretPattern:
 
     Attributes:
         name: What it is.
-        anchors: Literals; each occurrence may be the beginning of one.
+        anchors: Literals; each occurrence may be the beginning of a secret.
         before: Elements (a class of characters, least, most) between anchor and secret.
-        secret: The element that is hidden.
+        secret: The element that is redacted.
         after: What has to follow, "" for nothing.
-        is_word: Only where no letter or digit stands before the anchor.
+        is_word: Only if there is no letter or digit before the anchor.
     """
 
     name: str
@@ -34,12 +34,12 @@ class SecretPattern:
     is_word: bool = True
 
     def whole(self) -> re.Pattern[bytes]:
-        """Return what matches from an anchor on; group 1 is what is hidden."""
+        """Return a pattern that matches from an anchor on; group 1 is redacted."""
         kind, least, most = self.secret
         return self._compiled(f"({kind}{{{least},{most}}}){self.after}")
 
     def unfinished(self) -> re.Pattern[bytes]:
-        """Return what matches where the text ends in the middle of the secret; group 1 begins where that does."""
+        """Return a pattern that matches if the text ends within the secret; group 1 begins where the secret does."""
         kind, _, most = self.secret
         return self._compiled(rf"({kind}{{0,{most}}})\Z")
 
@@ -139,7 +139,7 @@ PATTERNS: Sequence[SecretPattern] = (
     SecretPattern("outlive token", (b"olv_",), (_TOKEN, 20, 255)),
 )
 
-# RFC 3986, section 3.2.1: the password alone. Not among the others: its anchor is in every log, and the "@" in few.
+# RFC 3986, section 3.2.1: the password alone. Not in the list: its anchor is in every log, but an "@" only in few.
 PASSWORD_IN_ADDRESS = SecretPattern(
     "password in an address",
     (b"://",),

@@ -1,11 +1,11 @@
-"""Programs that start other programs: why a rule that allows one allows everything, and where they name the others.
+"""Programs that start other programs, with the reason (`STARTERS`), and variables that decide what a name means. Pure.
 
-Tables with reasons. They can never be complete: a program that is not in them may start others all the same.
+A rule that allows such a program allows everything. Some of them name the program they start among their words; these are listed
+as well. The tables can never be complete: a program that is not in them may start others all the same.
 
-Variables that decide what a name means, or make a shell run something first: `deciding_variables`. Pure.
-
-Who may choose them chooses programs. Sources: bash(1), "Shell Variables", "INVOCATION" and "ENVIRONMENT"; dash(1);
-ld.so(8); locale(7) (a locale of one's own decides which characters are blanks between words).
+`deciding_variables` are those that decide what a name means, or make a shell run something first: a caller that may choose them
+chooses programs. Sources: bash(1), "Shell Variables", "INVOCATION" and "ENVIRONMENT"; dash(1); ld.so(8); locale(7) (a locale
+decides which characters are blanks between words).
 """
 
 import re
@@ -17,7 +17,7 @@ from outlive.core.command import Command
 SHELLS = frozenset("ash bash dash ksh mksh rbash sh yash zsh".split())  # noqa: SIM905 -- a table of words
 _OTHER_SHELLS = frozenset("busybox csh elvish fish nu oksh pwsh rc tcsh xonsh".split())  # noqa: SIM905 -- a table of words
 
-# One file that is another program under each of its names.
+# Each is one file that is another program under each of its names.
 _MULTI_CALL = frozenset({"busybox", "coreutils", "kmod", "systemctl", "toybox", "uutils"})
 
 # bash 5.2 (`enable -a`) and dash 0.5.12: a shell runs these itself, whatever PATH says.
@@ -28,7 +28,7 @@ SHELL_BUILTINS = frozenset(
     "typeset ulimit umask unalias unset wait".split()
 )
 
-# They run the words behind their own: what those words name is judged as well.
+# Programs that run the words behind their own: what those words name is judged as well.
 WORD_STARTERS = frozenset(
     "builtin busybox catchsegv chronic chroot chrt command coproc dbus-run-session doas env exec faketime fakeroot find "  # noqa: SIM905 -- a table of words
     "firejail flock gdb gtime i386 ionice jobs linux32 linux64 logsave ltrace memusage nice nocache nohup nsenter numactl "
@@ -36,7 +36,7 @@ WORD_STARTERS = frozenset(
     "start-stop-daemon stdbuf strace sudo systemd-inhibit systemd-run taskset time timeout toybox torsocks trickle "
     "unbuffer unshare uvx valgrind watch x86_64 xargs xvfb-run bwrap entr".split()
 )
-# They take a word of theirs for a line of a shell: behind -c, or all words joined.
+# Programs that read one of their words as a line of a shell: behind -c, or all words joined.
 LINE_STARTERS = SHELLS | frozenset("csh eval fish flock parallel runuser script su tcsh watch".split())  # noqa: SIM905 -- a table of words
 
 
@@ -118,12 +118,12 @@ _VERSION = re.compile(r"[-.]?[0-9][-.0-9]*(?:t|m|-config)?$")
 
 
 def is_multi_call(path: str) -> bool:
-    """Tell whether a file is another program under each of its names."""
+    """Return whether a file is another program under each of its names."""
     return path.rpartition("/")[2] in _MULTI_CALL
 
 
 def reason_for(name: str) -> str | None:
-    """Return how a program (its name, a version behind it or not) starts others; None when it is not known to."""
+    """Return how a program (its name, with or without a version behind it) starts others; None if it is not known to."""
     for known in (name, _VERSION.sub("", name), name.partition(".")[0]):
         reason = STARTERS.get(known)
         if reason is not None:
@@ -152,14 +152,14 @@ _PREFIXES = ("BASH_FUNC_", "LD_")
 
 
 def is_deciding(name: str) -> bool:
-    """Tell whether a variable decides what runs."""
+    """Return whether a variable decides what runs."""
     return name in _NAMES or name.startswith(_PREFIXES)
 
 
 def deciding_variables(command: Command, own: Mapping[str, str]) -> list[str]:
-    """Return the deciding variables that a command sets to something else than the server itself has.
+    """Return the deciding variables to which a command gives other values than the server itself has.
 
-    What is merely left out decides nothing, but for PATH: without it a shell has one of its own.
+    A variable that is only left out decides nothing, except PATH: without it a shell has a default of its own.
     """
     given = {**command.env, **command.env_secrets}
     changed = [name for name, value in given.items() if is_deciding(name) and value != own.get(name)]

@@ -1,4 +1,7 @@
-"""Tokens: what is kept of one (`Token`, its hash), and how a shown one is recognised. Pure."""
+"""Access tokens: what is stored of one (`Token`, with a hash), and how a token that a caller shows is recognised. Pure.
+
+The file is `store.token_file`'s; what a scope allows is decided in `access`.
+"""
 
 import hashlib
 import hmac
@@ -12,17 +15,17 @@ from typing import Any
 from outlive.core.errors import StoreCorrupt
 from outlive.policy.access import Scope
 
-PREFIX = "olv_"  # people and secret scanners know one when they see it
+PREFIX = "olv_"  # by which people and secret scanners recognise a token
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token without its secret: `digest` is the SHA-256 of that, in hex. `expires_at` None: never.
+    """A token without its secret: `digest` is the secret's SHA-256, in hex. `expires_at` None: never.
 
-    A plain hash is enough: 256 bits of randomness leave nothing to guess. `acts_as_user`: what shows it is the user whose
-    state folder this is, and sees that user's processes. `process_id`: it counts in that process only, and acts for `acts_for`,
-    whose process that is; such a one is in no file.
+    A plain hash is enough: 256 random bits leave nothing to guess. `acts_as_user`: a caller that shows it is the user whose
+    state folder this is, and sees that user's processes. `process_id`: the token is valid in that process only, and acts for
+    `acts_for`, the principal of that process; such a token is in no file.
     """
 
     name: str
@@ -35,30 +38,30 @@ class Token:
     acts_for: str | None = None
 
     def principal(self, own_uid: int) -> str:
-        """Return the principal of what shows it to the server of that user."""
+        """Return the principal of a caller that shows it to the server of that user."""
         if self.acts_for is not None:
             return self.acts_for
         return f"uid:{own_uid}" if self.acts_as_user else f"token:{self.name}"
 
     def is_over(self, now: datetime) -> bool:
-        """Tell whether it has expired."""
+        """Return whether it has expired."""
         return self.expires_at is not None and self.expires_at <= now
 
 
 def digest_of(secret: str) -> str:
-    """Return what is kept of a token's secret."""
+    """Return what is stored of a token's secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def find_token(tokens: Sequence[Token], secret: str, *, now: datetime) -> Token | None:
-    """Return the token of that secret that has not expired. How long this takes tells nothing about which one it is."""
+    """Return the token with that secret, unless it has expired. The time that this takes does not show which one it is."""
     wanted = digest_of(secret)
     found = [token for token in tokens if hmac.compare_digest(token.digest, wanted)]
     return next((token for token in found if not token.is_over(now)), None)
 
 
 def encode_tokens(tokens: Sequence[Token]) -> bytes:
-    """Return the content of the file that keeps them."""
+    """Return the content of the tokens' file."""
     rows: list[dict[str, str | bool | None]] = [
         {
             "name": token.name,
@@ -74,10 +77,10 @@ def encode_tokens(tokens: Sequence[Token]) -> bytes:
 
 
 def decode_tokens(content: bytes) -> tuple[Token, ...]:
-    """Read the file's content; an empty one keeps none.
+    """Read the file's content; an empty file holds no token.
 
     Raises:
-        StoreCorrupt: It is something else.
+        StoreCorrupt: The content is anything else.
     """
     if not content:
         return ()
