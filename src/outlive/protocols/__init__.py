@@ -1,1 +1,4 @@
-"""Bytes to messages and back, no I/O: one module for each protocol, named like its frontend."""
+"""Bytes to messages and back: one module or package for each protocol, named like its frontend. No I/O, no decisions.
+
+Sockets and tasks are in `frontends` and `server`; what a message does is decided in `engine`.
+"""

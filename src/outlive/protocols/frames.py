@@ -1,33 +1,33 @@
 """The files that shims, guardian and supervisor write into process folders, as bytes. Standard library only.
 
-Owns the formats of the exec block, pid, exit and idx; the spec's head is `protocols.keeper`'s. Old folders meet new
-programs, so a format changes only together with its version word.
+Owns the formats of the exec block, pid, exit and idx; the spec's head is `protocols.keeper`'s. A new program must read old
+folders, so a format changes only together with its version word. Files are read and written in `keeper.common.files`.
 
-Imports next to nothing, and its records are plain classes: every shim is forked from an image that holds this
-module, and what an image holds, shims copy (dataclasses and json alone made the image twice as large: measured).
+It imports next to nothing, and its records are plain classes: every shim is forked from an image that holds this module, and
+shims copy what the image holds (dataclasses and json alone made the image twice as large: measured).
 """
 
 import struct
 from collections.abc import Iterator, Mapping
 
 SPEC_VERSION = b"outlive-spec-1"
-# In the program's place: what follows is more than a program, its words and its environment. A path that no shim can
-# execute, so that one of an earlier version starts nothing rather than a part of it.
+# In the program's place: what follows is more than a program, its words and its environment. No shim can execute this path, so
+# a shim of an earlier version starts nothing, rather than a part of the command.
 EXTENDED = "/dev/null/outlive-exec-2"
 _EXTENDED_WORD = EXTENDED.encode() + b"\0"
-# The name that umask ("022") and niceness ("-5") of a command have in an exec block; "-": none is asked for.
+# In an exec block, the name of a command's umask ("022") and niceness ("-5"); "-" stands for one that was not asked for.
 BEGINS = "OUTLIVE_UMASK_NICE"
 _BEGINS = BEGINS.encode()
 USUAL_UMASK = 0o022  # of a command that asks for none
 _STARTING = b"starting"
-COPIED = "copied"  # an exit record's note: it lived when the state folder was copied
-OUT_OF_MEMORY = "oom"  # an exit record's note: the memory of its container was used up
-WITHDRAWN = "withdrawn"  # an exit record's note: cancelled before the keeper had started it
-IDX = struct.Struct("<QQQQ")  # 32 bytes divide a page: a kill cannot tear a record
+COPIED = "copied"  # note of an exit record: the process lived when the state folder was copied
+OUT_OF_MEMORY = "oom"  # note of an exit record: the container's memory was used up
+WITHDRAWN = "withdrawn"  # note of an exit record: the command was cancelled before the keeper had started it
+IDX = struct.Struct("<QQQQ")  # 32 bytes, which divide a page: a kill cannot tear a record
 
 
 class _Record:
-    """Equality and text by the named fields."""
+    """Equality and text of a record, by its named fields."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -45,7 +45,7 @@ class _Record:
 
 
 class PidRecord(_Record):
-    """The command as the kernel knows it: pid plus start time in clock ticks since boot is its identity."""
+    """The command as the kernel knows it: pid and start time (clock ticks since boot) together identify it."""
 
     __slots__ = ("boot_id", "boottime_ns", "pid", "shim_pid", "start_ticks", "started_ns")
 
@@ -62,7 +62,7 @@ class PidRecord(_Record):
 
 
 class ExitRecord(_Record):
-    """How the main process ended: kind "exited" (code), "signaled" (signal), "failed" (errno) or "lost"."""
+    """How the main process ended: kind "exited" (number: code), "signaled" (signal), "failed" (errno) or "lost"."""
 
     __slots__ = ("ended_ns", "kind", "note", "number")
 
@@ -75,7 +75,7 @@ class ExitRecord(_Record):
 
 
 class IdxRecord(_Record):
-    """The beginning of a run: from here on bytes belong to `stream` (0 stdout, 1 stderr).
+    """The beginning of a run: from here on, bytes belong to `stream` (0 stdout, 1 stderr).
 
     `start` counts the bytes of both streams before the run, `offset` those of the run's own stream.
     """
@@ -83,7 +83,7 @@ class IdxRecord(_Record):
     __slots__ = ("offset", "start", "stream", "time_ns")
 
     def __init__(self, time_ns: int, start: int, offset: int, stream: int) -> None:
-        """`time_ns` is Unix time; never 0, which is a hole in the file."""
+        """`time_ns` is Unix time, never 0: zeros are a hole in the file."""
         self.time_ns = time_ns
         self.start = start
         self.offset = offset
@@ -107,10 +107,11 @@ def encode_exec(
 ) -> bytes:
     """Return what the shim needs, separated by NUL so that it needs no parser; with `steps` as an extended block.
 
-    `shared` are words of the environment that stand before those of `env`, joined by NUL already. `umask` and `nice` are the
-    last word: a shim of an earlier version takes it for a variable, and starts the command with its own.
+    `shared` are words of the environment that come before those of `env`, already joined by NUL. `umask` and `nice` are the last
+    word: a shim of an earlier version reads it as a variable, and starts the command with its own values.
     """
     if steps is not None:
+        # The steps come before the program, so that a shim splits them off without a search.
         argv = (str(len(steps)), *steps, program, *argv)
         program = EXTENDED
     before = (shared,) if shared else ()
@@ -120,8 +121,9 @@ def encode_exec(
 
 
 def decode_exec(block: bytes) -> tuple[bytes, bytes, list[bytes], dict[bytes, bytes]]:
-    """Return program, cwd, argv and environment of an exec block; the latter with the word that `take_begins` takes out."""
+    """Return program, cwd, argv and environment of an exec block; the last one still has the word for `take_begins`."""
     words = block.split(b"\0")
+    # Program, folder and the number of words come first; what follows the words is the environment.
     end = 3 + int(words[2])
     env: dict[bytes, bytes] = {}
     for word in words[end:]:
@@ -131,30 +133,31 @@ def decode_exec(block: bytes) -> tuple[bytes, bytes, list[bytes], dict[bytes, by
 
 
 def take_begins(env: dict[bytes, bytes]) -> tuple[int | None, int | None]:
-    """Take umask and niceness out of what `decode_exec` returned; None for what is not said."""
+    """Remove umask and niceness from the environment that `decode_exec` returned; None for one that is not set."""
     umask, _, nice = env.pop(_BEGINS, b"- -").partition(b" ")
     return None if umask == b"-" else int(umask, 8), None if nice == b"-" else int(nice)
 
 
 def split_extended(words: list[bytes]) -> tuple[list[bytes], bytes, list[bytes]]:
-    """Return steps, program and argv of an extended exec block, whose words `decode_exec` took for argv."""
+    """Return steps, program and argv of an extended exec block, whose words `decode_exec` has returned as argv."""
     end = 1 + int(words[0])
     return words[1:end], words[end], words[end + 1 :]
 
 
 def encode_secrets(secrets: Mapping[str, str]) -> bytes:
-    """Return NAME=VALUE words as a shim reads them from memory that has no name; NUL ends each."""
+    """Return NAME=VALUE words as a shim reads them from a file in memory; NUL ends each."""
     return b"".join(f"{name}={value}\0".encode("utf-8", "surrogateescape") for name, value in secrets.items())
 
 
 def spec_exec_block(raw: bytes) -> bytes:
     """Return the exec block of a spec file without reading its JSON head."""
+    # The version line says how long the head is, so a shim never parses JSON.
     line_end = raw.index(b"\n")
     return raw[line_end + 1 + int(raw[len(SPEC_VERSION) + 1 : line_end]) :]
 
 
 def has_steps(raw: bytes) -> bool:
-    """Tell whether a spec file's command has steps to take before it runs; False for what is no spec."""
+    """Return whether a spec file's command has steps to carry out before it runs; False for anything but a spec."""
     line_end = raw.find(b"\n")
     try:
         begin = line_end + 1 + int(raw[len(SPEC_VERSION) + 1 : line_end])
@@ -169,7 +172,7 @@ def has_steps(raw: bytes) -> bool:
 def encode_pid(record: PidRecord) -> bytes:
     """Return the pid file's second line.
 
-    The first, "starting", is written before the spawn, and the last tells how the command ended.
+    The first line, "starting", is written before the spawn; the last one records how the command ended.
     """
     return pid_line(
         record.pid,
@@ -189,20 +192,21 @@ def pid_line(
 
 
 def decode_pid(raw: bytes) -> PidRecord | None:
-    """Read the identity in a pid file; None when the command's pid was not recorded (yet)."""
-    for line in raw.split(b"\n")[:-1]:  # what follows the last newline is no whole line
+    """Read pid and start time from a pid file; None when they were not recorded (yet)."""
+    for line in raw.split(b"\n")[:-1]:  # without a newline behind it a line is torn
         if line[:1].isdigit():
             return _pid_record(line.split())
     return None
 
 
 def decode_end(raw: bytes) -> ExitRecord | None:
-    """Read the end in a pid file, its last line; None when the command's shim has recorded none.
+    """Read the end from a pid file, its last line; None when the shim has recorded none.
 
     Raises:
-        ValueError: What stands there is no exit record.
+        ValueError: The last line is no exit record.
     """
     last = raw.split(b"\n")[:-1][-1:]
+    # Three lines at most: "starting", the pid record (it begins with a digit), the end.
     if not last or last[0] == _STARTING or last[0][:1].isdigit():
         return None
     return decode_exit(last[0])
@@ -222,7 +226,7 @@ def _pid_record(words: list[bytes]) -> PidRecord:
 def encode_exit(record: ExitRecord) -> bytes:
     """Return how a command ended as a line: kind, number, Unix nanoseconds, free text.
 
-    The shim adds it to the pid file; who learns it without a shim writes it into `exit`.
+    The shim adds it to the pid file; a process that learns the end without a shim writes it into `exit`.
     """
     return f"{record.kind} {record.number} {record.ended_ns} {record.note}\n".encode()
 
@@ -241,12 +245,12 @@ def decode_exit(raw: bytes) -> ExitRecord:
 
 
 def encode_identity(name: str, device: int, inode: int, boot: str, base: str) -> bytes:
-    """Return the line of a state folder's `identity`: a random id, where it was made, in which boot, its containers' label."""
+    """Return the line of a state folder's `identity`: a random id, where and in which boot it was made, its containers' label."""
     return f"{name} {device} {inode} {boot} {base}\n".encode("utf-8", "surrogateescape")
 
 
 def decode_identity(raw: bytes) -> tuple[str, int, int, str, str] | None:
-    """Return what `encode_identity` was given; None for what a crash of the machine has torn."""
+    """Return what `encode_identity` was given; None for a line that a crash of the machine has torn."""
     try:
         name, device, inode, boot, base = raw.decode("utf-8", "surrogateescape").split(" ", 4)
         return (name, int(device), int(inode), boot, base[:-1]) if base[-1:] == "\n" else None
@@ -256,6 +260,7 @@ def decode_identity(raw: bytes) -> tuple[str, int, int, str, str] | None:
 
 def exit_from_wait(status: int, ended_ns: int) -> ExitRecord:
     """Translate a wait status word (waitpid(2), /proc/PID/stat field 52) into a record."""
+    # The low seven bits are the signal that ended the process, the next byte is its exit code (waitpid(2)).
     signal = status & 0x7F
     if signal:
         return ExitRecord(kind="signaled", number=signal, ended_ns=ended_ns)
@@ -263,7 +268,7 @@ def exit_from_wait(status: int, ended_ns: int) -> ExitRecord:
 
 
 def decode_idx(raw: bytes) -> Iterator[IdxRecord]:
-    """Yield the whole records in `raw`; a tail shorter than a record is not one yet, zeros are a punched hole."""
+    """Yield the complete records in `raw`; a shorter tail is no record yet, zeros are a punched hole."""
     for time_ns, start, offset, stream in IDX.iter_unpack(raw[: len(raw) - len(raw) % IDX.size]):
         if time_ns:
             yield IdxRecord(time_ns, start, offset, stream)

@@ -1,8 +1,10 @@
-"""The local protocol between the server (or the command line) and the supervisor. Standard library only.
+"""The local protocol between the server (or the command line) and the supervisor, and the spec file. Standard library only.
 
-SEQPACKET messages. A request is "J" + JSON (+ NUL + raw bytes), a reply the same with the request's `req`.
-A doorbell is "D" + records of 48 bytes, each the newest state of one process: a slow reader sees fewer of
-them, never stale ones. Versioned by `VERSION`: an old keeper must serve a new server, so fields are only added.
+Messages are SEQPACKET packets. A request is "J" + JSON (+ NUL + raw bytes); its reply has the same form, and repeats `req`. A
+doorbell is "D" + records of 48 bytes, each the newest state of one process: a slow reader sees fewer of them, never stale ones.
+`VERSION` numbers the protocol: an old keeper must serve a new server, so members are only added.
+
+Sockets are in `keeper.common.sockets`; what a request does is decided in `keeper.supervisor.requests`.
 """
 
 import json
@@ -24,25 +26,25 @@ from outlive.protocols.frames import (
 VERSION = 1
 MAX_INLINE_BYTES = 96 * 1024  # below the default send buffer (208 KiB); more travels in a memfd
 RECORD = struct.Struct("<16sQQiiBBHI")  # 48 bytes
-DOORBELLS_PER_PACKET = 256
+DOORBELLS_PER_PACKET = 256  # 12 KB, which fits every reader's buffer
 
 
 def _encoder() -> Callable[[object], str]:
-    """Return what `json.dumps` does: that makes itself a new encoder in C for each text, which takes longer than a message does."""
+    """Return a faster `json.dumps`: that one makes a new encoder in C for each text, which takes longer than a message does."""
     made = getattr(json.encoder, "c_make_encoder", None)
-    if made is None:  # a Python without it
+    if made is None:  # a Python without the encoder in C
         return json.dumps
     quote = json.encoder.encode_basestring_ascii
     chunks = made(None, json.JSONEncoder().default, quote, None, ": ", ", ", False, False, True)  # noqa: FBT003 -- C takes no names
     return lambda value: "".join(chunks(value, 0))
 
 
-to_json = _encoder()  # of an object: its text
+to_json = _encoder()  # returns an object's text
 _NO_COMMAND: tuple[bytes, bytes, list[bytes], dict[bytes, bytes]] = (b"", b"", [], {})
 
 
 class Phase(IntEnum):
-    """Where the keeper stands with a process; from EXITED on the code is known, from DONE on the output is whole."""
+    """How far a process is: from EXITED on the code is known, from DONE on the output is complete."""
 
     STARTING = 0
     RUNNING = 1
@@ -53,23 +55,24 @@ class Phase(IntEnum):
 
 
 class Flags(IntFlag):
-    """Facts beside the phase."""
+    """Facts about a process beside its phase."""
 
     SIGNALED = 1  # code is a signal number
     FAILED = 2  # never started; code is an errno
-    LOST = 4  # ended, and nothing can know how
+    LOST = 4  # it has ended, and how cannot be known
     OUT_OPEN = 8
     ERR_OPEN = 16
-    STALLED = 32  # the disk is full; the process waits
+    STALLED = 32  # the disk is full, and the process waits
     BLOCKED = 64  # on_limit "block": the process waits until output is released
     GAPS = 128  # output was released from the log
-    HOLDER_LOST = 256  # output is lost: shim and supervisor died at the same instant, or its log was cut
-    SYNC = 512  # not a process: everything live has been told
-    UNKNOWN = 1024  # it runs on a node that is away: the rest is what was known last (never from a keeper)
+    HOLDER_LOST = 256  # output is lost: shim and supervisor died at the same instant, or the log was cut
+    SYNC = 512  # no process: everything that lives has been mentioned
+    # It runs on a node that is away, and the rest is what was known last (never from a keeper).
+    UNKNOWN = 1024
 
 
 class CauseCode(IntEnum):
-    """Why a process was ended by us; the numbers of `core.lifecycle.Cause`."""
+    """Why outlive ended a process; the numbers of `core.lifecycle.Cause`."""
 
     NONE = 0
     CANCEL = 1
@@ -77,10 +80,11 @@ class CauseCode(IntEnum):
     OUTPUT_LIMIT = 3
     OOM = 4
     SHUTDOWN = 5
-    APPROVAL_DENIED = 6  # these two only in files that the server writes
+    APPROVAL_DENIED = 6  # this one and the next only in files that the server writes
     APPROVAL_EXPIRED = 7
 
 
+# `ManagedProcess.doorbell` packs the same fields without this class, which would cost it a microsecond each time.
 @dataclass(frozen=True, slots=True)
 class Doorbell:
     """The newest state of one process; `key` is the 16-byte form of its id (`core.identity`)."""
@@ -111,7 +115,7 @@ def decode_doorbells(packet: bytes) -> Iterator[Doorbell]:
 
 
 def encode_message(message: Mapping[str, object], payload: bytes | memoryview = b"") -> bytes:
-    """Return a request or reply, with raw bytes behind the JSON where the message carries data."""
+    """Return a request or reply, with raw bytes behind the JSON if the message carries any."""
     head = b"J" + to_json(message).encode()
     return head + b"\0" + payload if payload else head
 
@@ -123,7 +127,7 @@ def decode_message(packet: bytes) -> tuple[dict[str, object], bytes]:
         ValueError: The packet is no message.
     """
     head, _, payload = packet.partition(b"\0")
-    message = json.loads(head[1:].decode())  # of bytes it would first have to find out the encoding
+    message = json.loads(head[1:].decode())  # given bytes, it would first have to find out the encoding
     if head[:1] != b"J" or not isinstance(message, dict):
         raise ValueError("not a keeper message")
     return message, payload
@@ -147,6 +151,8 @@ def encode_spec(spec: Spec) -> bytes:
             "meta": dict(spec.meta),
         }
     ).encode()
+    # Secrets need a shim that knows about them: an extended block without steps makes an older one refuse.
+    # None means a plain block, which every shim understands; an empty tuple an extended one.
     steps = () if spec.confinement is None and spec.secrets else spec.confinement
     shared = "" if spec.shared_env is None else spec.shared_env.text
     block = encode_exec(
@@ -174,6 +180,7 @@ def decode_spec(raw: bytes, *, with_command: bool = True) -> Spec:
         raise ValueError(f"unknown spec version {line[:40]!r}")
     head = json.loads(rest[: int(length)])
     program, cwd, argv, env = decode_exec(rest[int(length) :]) if with_command else _NO_COMMAND
+    # An extended block has steps before the program: what `decode_exec` took for the program is only a mark.
     steps: list[bytes] = []
     if program == EXTENDED.encode():
         steps, program, argv = split_extended(argv)

@@ -1,8 +1,8 @@
-"""Output as lines that are cheap to read: without ANSI, progress bars and endless repetition (promise S4.13).
+"""Output as lines that are cheap to read (promise S4.13), and output that is too long for a result (promise S1.8). Pure.
 
-Every line knows the cursors before and behind it, so that whatever is left out can be asked for exactly.
-
-Output that is too long for a result: which parts of a stream are shown, and how they become text (promise S1.8).
+Cheap lines are without ANSI sequences, progress bars and endless repetition. Each one has the cursors before and behind it, so
+that everything that is left out can be asked for exactly. Of an output that is too long, head and tail are shown; the second half
+of this module chooses the parts and makes them text. Bytes are read, and redacted, in `store`.
 """
 
 import codecs
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from outlive.core.cursor import Cursor
 from outlive.core.redactions import HiddenSpans, Redactions
 
-# ECMA-48 control sequences, OSC and other strings, two-character escapes; then control characters but \b \t \n \r.
+# ECMA-48 control sequences, OSC and other strings, two-character escapes; then control characters except \b \t \n \r.
 _ANSI = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~]?)"
     r"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"
@@ -21,18 +21,18 @@ _ANSI = re.compile(
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _BAR = re.compile(r"[=#>\-.*█▏▎▍▌▋▊▉░▒▓━╸╺ ]{2,}")
 _PROGRESS = re.compile(r"\d ?%|\d+ ?(?:/|of) ?\d+|[=#█━]{3,}")
-# One step of many, told with how far it is: pytest's "a::b PASSED [ 12%]", the "[ 12%] Building a.o" of cmake and
-# "[3/40] Compiling a.c" of ninja. Steps with the same word are alike whatever they name; a FAILED among them stays.
+# One step of many, with its progress: pytest's "a::b PASSED [ 12%]", "[ 12%] Building a.o" of cmake, "[3/40] Compiling a.c" of
+# ninja. Steps with the same word are alike, whatever they name; a FAILED among them stays.
 _STEP_DONE = re.compile(r"\s([A-Z]{4,})\s+\[\s*\d+%\]$", re.ASCII)
 _STEP_BEGUN = re.compile(r"(?:\[gw\d+\] )?\[\s*(?:\d+%|\d+/\d+)\] (\w+)", re.ASCII)
-_RUN = 4  # this many alike lines in a row become three: first, mark, last
+_RUN = 4  # so many alike lines in a row become three: first, mark, last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One line without its newline; `start` and `end` are the cursors before and behind its bytes.
 
-    `redacted`: how many secrets are stars in it.
+    `redacted`: how many secrets in it are redacted.
     """
 
     text: str
@@ -42,7 +42,7 @@ class Line:
 
 
 class LineSplitter:
-    """Makes lines of pieces of both streams in the order of writing, as a terminal would show them."""
+    """Makes lines of pieces of both streams, in the order of writing, as a terminal would show them."""
 
     def __init__(self, cursor: Cursor) -> None:
         """Begin at `cursor`."""
@@ -50,11 +50,12 @@ class LineSplitter:
         self.lines: list[Line] = []
         self._pending: list[str] = []
         self._redactions = Redactions()
-        self._told = 0  # of its total, how many stand in lines that are closed
+        self._told = 0  # of the redactions' total, how many are in closed lines
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
 
     def feed(self, stream: int, data: bytes, hidden: HiddenSpans = ()) -> None:
-        """Take the next bytes of a stream (0 stdout, 1 stderr), and which of them are stars for a secret."""
+        """Take the next bytes of a stream (0 stdout, 1 stderr), and the spans of them that are redacted."""
+        # Only "\n" ends a line here; a carriage return stays in it, and `strip_ansi` shows what is left after it.
         pieces = data.split(b"\n")
         for piece in pieces[:-1]:
             self._advance(stream, len(piece) + 1, hidden)
@@ -65,7 +66,7 @@ class LineSplitter:
             self._pending.append(self._decoders[stream].decode(pieces[-1]))
 
     def skip(self, stream: int, size: int) -> None:
-        """Take notice of bytes that the log no longer holds."""
+        """Record bytes that the log no longer holds as a line that says so."""
         self.finish()
         self._advance(stream, size)
         self._pending.append(f"[... {size} bytes are no longer kept ...]")
@@ -79,6 +80,7 @@ class LineSplitter:
 
     def _advance(self, stream: int, size: int, hidden: HiddenSpans = ()) -> None:
         stdout, stderr = self.cursor.stdout, self.cursor.stderr
+        # A secret counts where it begins to be shown, also if it goes on in a later piece.
         begin = stderr if stream else stdout
         self._redactions.count(stream, begin, begin + size, hidden)
         self.cursor = Cursor(stdout, stderr + size) if stream else Cursor(stdout + size, stderr)
@@ -93,19 +95,20 @@ class LineSplitter:
 
 
 def strip_ansi(text: str) -> str:
-    """Return text without escape sequences and control characters; what was overwritten is gone."""
+    """Return text without escape sequences and control characters; characters that were overwritten are gone."""
     plain = _overwritten(_ANSI.sub("", text))
     if "\r" not in plain:
         return plain
+    # A progress bar redraws its line after each carriage return: the last version that shows something counts.
     return next((part for part in reversed(plain.split("\r")) if part.strip()), "")
 
 
 def _overwritten(text: str) -> str:
-    """Return text as it looks when what follows a backspace was written over what stood there (line editors, man pages)."""
+    """Return text as it looks after each backspace was carried out (line editors and man pages use them)."""
     if "\b" not in text:
         return text
     kept: list[str] = []
-    back = line = 0  # how far the cursor stands before the end, and where its line begins
+    back = line = 0  # the cursor's distance from the end, and the beginning of its line
     for char in text:
         if char == "\b":
             back = min(back + 1, len(kept) - line)
@@ -121,7 +124,7 @@ def _overwritten(text: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Return a terminal's text with every line as `strip_ansi` leaves it, and nothing else taken away."""
+    """Return a terminal's text with every line as `strip_ansi` returns it, and otherwise unchanged."""
     plain = _overwritten(_ANSI.sub("", text.replace("\r\n", "\n")))
     if "\r" not in plain:
         return plain
@@ -131,8 +134,8 @@ def plain_text(text: str) -> str:
 def collapse(lines: Iterable[Line]) -> list[Line]:
     """Return lines with runs of four and more alike ones shortened to the first, a mark and the last.
 
-    Alike are equal lines, progress reports that differ in numbers and bars only (other numbers are data), and
-    numbered steps that were done or begun in the same word.
+    Alike are equal lines, progress reports that differ only in numbers and bars (other numbers are data), and numbered steps
+    that begin or end with the same word.
     """
     shown: list[Line] = []
     run: list[Line] = []
@@ -148,6 +151,7 @@ def collapse(lines: Iterable[Line]) -> list[Line]:
 
 
 def _key(text: str) -> str:
+    # The key is what alike lines have in common.
     step = _STEP_DONE.search(text) or _STEP_BEGUN.match(text)
     if step is not None:
         return f"% {step[1]}"
@@ -166,7 +170,7 @@ def _shortened(run: Sequence[Line]) -> list[Line]:
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """Bytes of a stream from `offset` on; shorter than asked for where the log no longer holds them."""
+    """Bytes of a stream from `offset` on; fewer than were asked for if the log no longer holds them."""
 
     offset: int
     data: bytes
@@ -178,7 +182,7 @@ class Clip:
 
 
 def shown_ranges(size: int, limit_bytes: int) -> list[tuple[int, int]]:
-    """Return the ranges [from, to) of a stream of `size` bytes that are shown: all of it, or its head and its tail."""
+    """Return the ranges [from, to) that are shown of a stream of `size` bytes: all of it, or its head and its tail."""
     if size <= limit_bytes:
         return [(0, size)] if size else []
     head = limit_bytes - limit_bytes // 2
@@ -186,15 +190,17 @@ def shown_ranges(size: int, limit_bytes: int) -> list[tuple[int, int]]:
 
 
 def join_pieces(pieces: Sequence[Clip], size: int) -> str:
-    """Return pieces (in order, none empty or adjoining) of a stream of `size` bytes as text, with a visible mark where bytes are left out.
+    """Return pieces of a stream of `size` bytes as text, with a visible mark where bytes are left out.
 
-    Invalid UTF-8 becomes U+FFFD; a character that a cut would damage is left out with the rest.
+    The pieces are in order, none is empty, and no two adjoin. Invalid UTF-8 becomes U+FFFD; a character that a cut would damage
+    is left out with the rest.
     """
     texts: list[str] = []
     position = 0
     for piece in pieces:
         data = piece.data
         start = piece.offset
+        # A character that began before the cut cannot be shown: its remaining bytes count as left out.
         if start > position:
             skipped = continuation_bytes(data)
             start, data = start + skipped, data[skipped:]
@@ -213,7 +219,7 @@ def _mark(missing_bytes: int) -> str:
 
 
 def continuation_bytes(data: bytes) -> int:
-    """Count the bytes (3 at most) at the beginning that belong to a character before it."""
+    """Return how many bytes (at most 3) at the beginning belong to a character before it."""
     count = 0
     while count < min(3, len(data)) and data[count] & 0xC0 == 0x80:
         count += 1
@@ -221,11 +227,13 @@ def continuation_bytes(data: bytes) -> int:
 
 
 def unfinished_bytes(data: bytes) -> int:
-    """Count the bytes (3 at most) at the end that are the beginning of a longer character."""
+    """Return how many bytes (at most 3) at the end are the beginning of a longer character."""
+    # Backwards to the first byte of the last character; a character has four bytes at most.
     for back in range(1, min(3, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 == 0x80:
             continue
+        # The first byte of a character says how many bytes it has (RFC 3629, section 3).
         width = 2 if byte & 0xE0 == 0xC0 else 3 if byte & 0xF0 == 0xE0 else 4 if byte & 0xF8 == 0xF0 else 1
         return back if width > back else 0
     return 0

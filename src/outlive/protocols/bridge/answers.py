@@ -1,6 +1,7 @@
 """What an extension sends: `parse_message` makes one value of each text frame and never raises (promises S3.3, S3.3.broken).
 
-The other end is a program of somebody's: ids, names and texts are bounded, and made printable where people read them.
+The peer is another party's program: ids, names and texts are bounded, and made printable where people read them. What an
+answer means for a request is decided in `requests`.
 """
 
 import json
@@ -8,12 +9,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-MAX_ID = 256  # characters of an id; an id that is longer is no id
-MAX_NAME = 200  # characters; what is longer is cut, here and below
+MAX_ID = 256  # characters of an id; a longer text is no id
+MAX_NAME = 200  # characters; longer texts are cut, here and below
 MAX_ERROR = 2000
 MAX_OUTPUT = 1 << 20
 _MAX_PATH = 4096  # PATH_MAX, limits.h
-_MAX_SHOWN = 60  # of what is not understood, for the log
+_MAX_SHOWN = 60  # characters, for the log, of a message that is not understood
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Pong:
 
 @dataclass(frozen=True, slots=True)
 class TerminalCreated:
-    """A terminal is there, under the id that the extension has given it."""
+    """A terminal exists, under the id that the extension has given it."""
 
     request_id: str
     terminal_id: str
@@ -34,7 +35,7 @@ class TerminalCreated:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """A request was carried out; `output` is what the extension says of it."""
+    """A request was carried out; `output` is the extension's report of it."""
 
     request_id: str
     output: str
@@ -50,7 +51,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class TerminalWanted:
-    """Our own extension asks for a terminal of the engine's; None is whatever the engine takes."""
+    """Our own extension asks for a terminal of the engine; None leaves the choice to the engine."""
 
     request_id: str
     terminal_name: str | None
@@ -59,14 +60,14 @@ class TerminalWanted:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A message of a type that nobody knows: to be ignored. `kind` is short and printable."""
+    """A message of an unknown type, which is ignored. `kind` is short and printable."""
 
     kind: str
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """No message: not JSON, or a member is missing or wrong. `request_id` where that much could be read."""
+    """Not a message: no JSON, or a member is missing or wrong. `request_id` is set if it could be read."""
 
     reason: str
     request_id: str | None = None
@@ -75,6 +76,7 @@ class Broken:
 Message = Pong | TerminalCreated | Success | Failure | TerminalWanted | Unknown | Broken
 
 
+# Members stay undecoded at first: an answer whose `data` is wrong still has an id, and must end its request.
 class _BridgeEnvelope(msgspec.Struct):
     type: msgspec.Raw = msgspec.Raw()
     id: msgspec.Raw = msgspec.Raw()
@@ -105,11 +107,12 @@ _CREATED = msgspec.json.Decoder(_Created)
 _OUTPUT = msgspec.json.Decoder(_Output)
 _ERROR = msgspec.json.Decoder(_Error)
 _WANTED = msgspec.json.Decoder(_Wanted)
+# A message without data is read as one whose data has no members.
 _NO_DATA = b"{}"
 
 
 def parse_message(frame: str | bytes) -> Message:
-    """Return what a frame says; a binary one says nothing. Never raises."""
+    """Return what a frame says; a binary frame is broken. Never raises."""
     if isinstance(frame, bytes):
         return Broken("a binary frame")
     try:
@@ -119,7 +122,9 @@ def parse_message(frame: str | bytes) -> Message:
     request_id = _text(envelope.id)
     kind = _text(envelope.type)
     if kind is None:
+        # An unknown type is no error: a later version of the extension may know more than this server.
         return Broken("`type` is missing, or no string", _checked(request_id))
+    # An unknown type is no error: a later version of the extension may know more than this server.
     if kind not in _KINDS:
         return Unknown(_printable(kind, _MAX_SHOWN))
     known = _checked(request_id)
@@ -164,17 +169,17 @@ def _wanted(request_id: str, wanted: _Wanted) -> Message:
 
 
 def _envelope(frame: bytes) -> _BridgeEnvelope:
-    """Return the members of a message; half a surrogate pair, which JavaScript makes by cutting a text, becomes "?".
+    """Return the members of a message; half of a surrogate pair, which JavaScript makes by cutting a text, becomes "?".
 
     Raises:
-        ValueError: It is no JSON object.
+        ValueError: The frame is no JSON object.
     """
     try:
         return _ENVELOPE.decode(frame)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        # Python's own decoder takes the halves; whatever else is wrong it refuses, too.
+        # Python's own decoder accepts the halves; any other fault it refuses, too.
         whole = json.dumps(json.loads(frame), ensure_ascii=False).encode("utf-8", "replace")
         return _ENVELOPE.decode(whole)
 
@@ -187,12 +192,12 @@ def _text(raw: msgspec.Raw) -> str | None:
 
 
 def _checked(word: str | None) -> str | None:
-    """Return an id that can be shown, sent and kept; None for everything else."""
+    """Return an id that can be shown, sent and stored; None for anything else."""
     return word if word is not None and 0 < len(word) <= MAX_ID and word.isprintable() else None
 
 
 def _printable(text: str, most: int) -> str:
-    """Return a text without what would move a cursor or begin a line, cut to `most` characters."""
+    """Return a text without characters that move the cursor or begin a line, cut to `most` characters."""
     shown = "".join(letter if letter.isprintable() else " " for letter in text[:most])
     return shown if len(text) <= most else shown[: most - 1] + "…"
 

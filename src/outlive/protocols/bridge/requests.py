@@ -1,11 +1,10 @@
-"""What is sent to an extension: the four requests of the document, and what only our own extension is told.
+"""What is sent to an extension, and which answer belongs to which request (`RequestMatcher`). No I/O, no clock.
 
-Every function returns the UTF-8 bytes of one message. `request_id` is unique for ever; answers repeat it.
+Each function returns the UTF-8 bytes of one message: the four requests of the documented protocol, and messages that only our
+own extension gets. A `request_id` is never used again; answers repeat it.
 
-Which answer belongs to which request of ours: `RequestMatcher`, one for each connection. No I/O, no clock.
-
-An answer settles its request once. What comes again, too late, or was never asked for is told apart for the log, and
-changes nothing (promise S3.3).
+`RequestMatcher` serves one connection. An answer ends its request once. One that comes again, too late, or without a request is
+told apart for the log, and changes nothing (promise S3.3). Time limits are the caller's, which then calls `expire`.
 """
 
 from collections import OrderedDict
@@ -23,7 +22,7 @@ _Value = str | list[dict[str, str]]
 
 
 def ping(request_id: str) -> bytes:
-    """Ask whether somebody is there."""
+    """Ask whether the extension answers."""
     return _ENCODER.encode({"type": "ping", "id": request_id})
 
 
@@ -33,7 +32,7 @@ def create_terminal(request_id: str, name: str) -> bytes:
 
 
 def execute(request_id: str, terminal_id: str, command: str) -> bytes:
-    """Ask for a command to be typed; always into a terminal that the extension itself has named (promise S3.5)."""
+    """Ask for a command to be typed, always into a terminal that the extension itself has named (promise S3.5)."""
     return _message("execute", request_id, command=command, terminalId=terminal_id)
 
 
@@ -43,32 +42,32 @@ def close_terminal(request_id: str, terminal_id: str) -> bytes:
 
 
 def show_terminal(request_id: str, terminal: TerminalInfo) -> bytes:
-    """Tell our own extension to show a terminal of the engine's."""
+    """Ask our own extension to show a terminal of the engine."""
     return _message("show_terminal", request_id, **_seen(terminal))
 
 
 def terminals(request_id: str, known: Sequence[TerminalInfo]) -> bytes:
-    """Tell our own extension which terminals of the engine's it may show."""
+    """List for our own extension the terminals of the engine that it may show."""
     return _message("terminals", request_id, terminals=[_seen(one) for one in known])
 
 
 def terminal_closed(request_id: str, terminal_id: str) -> bytes:
-    """Tell our own extension that a terminal of the engine's has ended."""
+    """Report to our own extension that a terminal of the engine has ended."""
     return _message("terminal_closed", request_id, terminalId=terminal_id)
 
 
 def terminal_created(request_id: str, terminal: TerminalInfo) -> bytes:
-    """Answer our own extension, which has asked for a terminal of the engine's under this id."""
+    """Answer our own extension, which has asked under this id for a terminal of the engine."""
     return _message("terminal_created", request_id, **_seen(terminal))
 
 
 def failed(request_id: str, error: str, *, code: str, hint: str) -> bytes:
-    """Answer our own extension that it could not be done."""
+    """Answer our own extension that its request failed."""
     return _message("error", request_id, error=error, code=code, hint=hint)
 
 
 def _seen(terminal: TerminalInfo) -> dict[str, str]:
-    """Return how a terminal of the engine's is told: `path` is where its bytes come from, on this server."""
+    """Return a terminal of the engine as the extension sees it; its bytes come from `path` on this server."""
     return {
         "terminalId": terminal.terminal_id,
         "terminalName": terminal.terminal_name,
@@ -84,18 +83,19 @@ Asking = Literal["ping", "create_terminal", "execute", "close_terminal"]
 Answer = Pong | TerminalCreated | Success | Failure | Broken
 _Why = Literal["again", "late", "unasked", "not a pong"]
 
+# The answers that fit each request; any other answer ends the request as broken.
 _FITTING: dict[Asking, tuple[type[Answer], ...]] = {
     "ping": (Pong,),
     "create_terminal": (TerminalCreated, Failure, Broken),
     "execute": (Success, Failure, Broken),
     "close_terminal": (Success, Failure, Broken),
 }
-_REMEMBERED = 256  # ended requests whose ids are still told apart from those that never were
+_REMEMBERED = 256  # ids of ended requests that are still told apart from ids that were never used
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """An answer ended a request; a `Broken` one tells what is wrong with it."""
+    """An answer that ended a request; a `Broken` one says what is wrong with it."""
 
     request_id: str
     asking: Asking
@@ -104,7 +104,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """An answer that ends nothing."""
+    """An answer that ends no request."""
 
     why: _Why
 
@@ -113,12 +113,12 @@ class RequestMatcher:
     """The requests that wait for an answer, by id."""
 
     def __init__(self) -> None:
-        """Nothing was asked yet."""
+        """Begin without requests."""
         self._open: dict[str, Asking] = {}
         self._ended: OrderedDict[str, _Why] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many wait."""
+        """Return how many requests wait for an answer."""
         return len(self._open)
 
     def begin(self, request_id: str, asking: Asking) -> None:
@@ -128,11 +128,12 @@ class RequestMatcher:
         self._open[request_id] = asking
 
     def take(self, answer: Answer) -> Settled | Ignored:
-        """Find the request of an answer. One of a kind that does not fit ends it, too: it says nothing else any more."""
+        """Find the request of an answer. An answer of the wrong kind ends it, too: no other answer will come."""
         request_id = answer.request_id
         asking = None if request_id is None else self._open.get(request_id)
         if request_id is None or asking is None:
             return Ignored(self._ended.get(request_id or "", "unasked"))
+        # A wrong answer to a ping is no sign of life, so the ping goes on waiting; every other request ends.
         if not isinstance(answer, _FITTING[asking]):
             if asking == "ping":
                 return Ignored("not a pong")
@@ -141,13 +142,14 @@ class RequestMatcher:
         return Settled(request_id, asking, answer)
 
     def expire(self, request_id: str) -> bool:
-        """Wait no longer for an answer; tell whether it was waited for."""
+        """Stop waiting for an answer; return whether one was still missing."""
         if request_id not in self._open:
             return False
         self._end(request_id, "late")
         return True
 
     def _end(self, request_id: str, why: _Why) -> None:
+        # Bounded: the oldest id is forgotten, and a very late answer to it counts as one that was never asked for.
         del self._open[request_id]
         self._ended[request_id] = why
         if len(self._ended) > _REMEMBERED:

@@ -1,4 +1,7 @@
-"""Answers and notifications to UTF-8 JSON (JSON-RPC 2.0, section 5); output is `output` and `lines`."""
+"""Responses and notifications as UTF-8 JSON (JSON-RPC 2.0, section 5).
+
+Messages that carry output are in `output`; which members a process has is in `views`.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,12 +14,13 @@ from outlive.protocols.jsonrpc.output import STREAM_NAMES
 
 
 def encode_result(request_id: bytes, result: Mapping[str, object]) -> bytes:
-    """Return a success; `request_id` is the JSON text of the request's id, echoed as it came."""
+    """Return a success; `request_id` is the JSON text of the request's id, repeated as it came."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request_id, orjson.dumps(result))
 
 
 def encode_error(request_id: bytes, error: OutliveError) -> bytes:
     """Return a failure: number, sentence, and in `data` the slug as `reason`, the hint and the details."""
+    # Details first: they must not replace the members that every error has.
     data = {**error.details, "reason": error.code, "hint": error.hint}
     body = {"code": ERROR_NUMBERS[error.code], "message": error.message, "data": data}
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (request_id, orjson.dumps(body, default=str))
@@ -35,9 +39,10 @@ def encode_notification(method: str, params: Mapping[str, object]) -> bytes:
 def encode_process_notification(word: str, record: ProcessRecord, *, cursor: str) -> bytes:
     """Return `process.<word>`: started, paused, resumed, cancelled or completed (promises S0.5, S0.8, S0.10).
 
-    All have one shape; `status` is the word itself, except that a process is "completed" only with exit code 0
-    and its output whole, and else "failed". Nothing but a completion tells an exit code, an error, or `output_lost`.
+    All have the same members; `status` is the word itself, except that a process is "completed" only with exit code 0 and
+    complete output, and otherwise "failed". Only a completion has an exit code, an error, or `output_lost`.
     """
+    # Members that do not apply are null, so that clients can rely on their presence.
     status, exit_code, error = word, None, None
     if word == "completed":
         exit_code, error = record.wire_exit_code, record.error
@@ -57,7 +62,7 @@ def encode_process_notification(word: str, record: ProcessRecord, *, cursor: str
 
 
 def encode_queued(record: ProcessRecord) -> bytes:
-    """Return `process.queued`: what a process waits for before it starts, and what somebody has to do for that."""
+    """Return `process.queued`: what a process waits for before it starts, and what has to be done for that."""
     params = {
         "status": "queued",
         "process_id": record.process_id,

@@ -1,4 +1,7 @@
-"""What happened to processes, as `events` tells it: the words, the notification, and which of them are wanted. Pure."""
+"""What happens to processes, as `events` reports it: the names, the notification, and which of them a client wants. Pure.
+
+The engine makes the events; the frontend subscribes, and sends what `EventFilter` lets pass.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +37,7 @@ EVENT_NAMES: tuple[EventName, ...] = get_args(EventName)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Which events are wanted; None is no condition. What is about no process fits only where none is set."""
+    """Which events a client wants; None is no condition. An event about no process passes only without conditions."""
 
     events: frozenset[str] | None = None
     process_ids: frozenset[str] | None = None
@@ -43,9 +46,10 @@ class EventFilter:
     states: frozenset[State] | None = None
 
     def matches(self, event: EventName, record: ProcessRecord | None) -> bool:
-        """Tell whether an event is wanted."""
+        """Return whether the client wants an event."""
         if self.events is not None and event not in self.events:
             return False
+        # An event about the keeper or a node has no process that conditions could be about.
         if record is None:
             return self.process_ids is None and self.group is None and not self.tags and self.states is None
         return (
@@ -65,7 +69,7 @@ def encode_event(
     missed: int = 0,
     node: str | None = None,
 ) -> bytes:
-    """Return the notification `event`; every one has the same members."""
+    """Return the notification `event`; each one has the same members, null where they do not apply."""
     params = {
         "event": event,
         "at": at,

@@ -1,6 +1,6 @@
-"""Every notification and its members with their JSON types: for the documentation, and for the test that holds it.
+"""Every notification and its members with their JSON types: for the documentation, and for the test that compares.
 
-What makes them is `answers`, `output` and `happenings`; a test has the door send each one and compares.
+They are made in `answers`, `output` and `happenings`; a test has the frontend send each one and compares.
 """
 
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 DEGRADED = '"disk_full", "read_only" or "folder_gone"'
 
+# The members of every notification about a change of a process's state.
 _STATUS: Mapping[str, str] = {
     "status": "string",
     "pid": "integer or null",
@@ -18,7 +19,7 @@ _STATUS: Mapping[str, str] = {
     "cursor": "string",
 }
 
-# Members that are there only where they apply.
+# Members that are present only where they apply.
 OPTIONAL_MEMBERS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "connected": {"degraded": DEGRADED},

@@ -1,18 +1,16 @@
-r"""The messages that carry output, encoded the plain way: one by one, obviously right.
+r"""The messages that carry output: one by one (obviously right), and many lines at once (fast): `LineFramer`.
 
-`lines` builds the same bytes for many lines at once; a property test compares the two. Every frame carries
-`process_id` and `end`, the bytes of its stream delivered so far (promises S0.6, S0.7, S0.20).
+Each frame has `process_id` and `end`, the bytes of its stream that were delivered so far (promises S0.6, S0.7, S0.20).
 
-Many lines of output to WebSocket frames at C speed: the one hot function of the product.
+`LineFramer.frames` is the one hot function of the product. It returns exactly the bytes that `line_frame` would return line by
+line, for about a twentieth of the price (about 0.16 us a line); a property test compares the two. It can be replaced: no other
+code depends on how it works.
 
-`LineFramer.frames` returns exactly the bytes that `output.line_frame` would return line by line, for about a
-twentieth of the price (about 0.16 us a line). It is replaceable: nothing else knows how it works.
-
-How: one `orjson.dumps` of the whole chunk with every newline replaced by a mark that JSON does not escape, split at
-the mark; the `end` integers by one `orjson.dumps` of a list, split at the comma; the frame header from a
-table by length, together with everything constant around it. A frame is then four pieces
+How: the whole chunk goes through one `orjson.dumps`, every newline replaced by a mark that JSON does not escape, and is split at
+the mark. The `end` integers go through one `orjson.dumps` of a list, split at the comma. The frame header comes from a table by
+length, together with everything constant around it. A frame is then four pieces
     }} + header + {"jsonrpc":...,"data":"  |  <text>  |  \n","truncated":false,"process_id":"...","end":  |  <end>
-(the closing braces of a frame travel with the next one's header), laid out by slice assignment and joined once.
+(the closing braces of a frame are part of the next one's header), laid out by slice assignment and joined once.
 """
 
 import codecs
@@ -28,6 +26,7 @@ from outlive.protocols.websocket_frames import TEXT, binary_frame, frame_header,
 _StreamName = Literal["stdout", "stderr"]
 STREAM_NAMES: tuple[_StreamName, _StreamName] = ("stdout", "stderr")
 
+# Behind the first part of a line that is too long (promise S0.7).
 _CUT_MARK = "...\n"
 
 
@@ -45,14 +44,14 @@ def output_message(
     """Return one `process.output` notification.
 
     Args:
-        process_id: Whose output.
+        process_id: The process that wrote it.
         stream: 0 stdout, 1 stderr.
         data: The text; None leaves the member out (the head of a binary frame).
         end: Offset in the stream behind the bytes that this message stands for.
         is_truncated: The data is the first part of a longer line of `length` bytes.
-        is_partial: An idle partial line: its rest follows in a later message.
+        is_partial: A partial line of an idle process: its rest follows in a later message.
         length: Bytes of the whole line without its newline, for a truncated one.
-        redacted: How many secrets are stars in it; left out where there are none.
+        redacted: How many secrets in it are redacted; without any the member is left out.
     """
     params: dict[str, object] = {"type": STREAM_NAMES[stream]}
     if data is not None:
@@ -64,6 +63,7 @@ def output_message(
         params["length"] = length
     if redacted:
         params["redacted"] = redacted
+    # The order of members is part of what `LineFramer` imitates: a change here has to be made there, too.
     params["process_id"] = process_id
     params["end"] = end  # last: the fast path renders the integers of many lines at once
     return orjson.dumps({"jsonrpc": "2.0", "method": "process.output", "params": params})
@@ -72,7 +72,7 @@ def output_message(
 def line_frame(
     process_id: str, stream: int, line: bytes, *, end: int, is_partial: bool = False, redacted: int = 0
 ) -> bytes:
-    """Return the frame of one line as it is (with its newline, if it has one), invalid UTF-8 replaced."""
+    """Return the frame of one line, unchanged (with its newline, if it has one) except that invalid UTF-8 is replaced."""
     text = line.decode("utf-8", "replace")
     return text_frame(
         output_message(process_id, stream, data=text, end=end, is_partial=is_partial, redacted=redacted)
@@ -80,7 +80,7 @@ def line_frame(
 
 
 def cut_line(first: bytes, max_line_bytes: int) -> str:
-    """Return what is shown of a line that is too long: its first part, cut at a character's end, and "..."."""
+    """Return the visible part of a line that is too long: its first part, cut at the end of a character, and "..."."""
     return decode_whole(first[:max_line_bytes])[0] + _CUT_MARK
 
 
@@ -95,7 +95,7 @@ def shortened_line_frame(
     is_partial: bool = False,
     redacted: int = 0,
 ) -> bytes:
-    """Return the frame of a line of `length` bytes of which `first` holds at least the first `max_line_bytes`."""
+    """Return the frame of a line of `length` bytes; `first` holds at least its first `max_line_bytes`."""
     message = output_message(
         process_id,
         stream,
@@ -112,8 +112,8 @@ def shortened_line_frame(
 def decode_whole(data: bytes) -> tuple[str, int]:
     """Return the text of `data` without an unfinished last character, and how many bytes that text stands for.
 
-    Invalid bytes become U+FFFD exactly where decoding the whole stream would put them: an unfinished sequence is
-    left out only while more bytes could still complete it.
+    Invalid bytes become U+FFFD exactly where decoding the whole stream would put them: an unfinished sequence is left out
+    only as long as more bytes could still complete it.
     """
     return codecs.utf_8_decode(data, "replace")  # not final: an unfinished character is not consumed
 
@@ -134,19 +134,19 @@ def binary_output_frame(process_id: str, stream: int, data: bytes, *, end: int, 
     )
 
 
-MAX_LINES = 4096
+MAX_LINES = 4096  # of one call: its lists stay small, and the event loop gets its turn
 
 _CLOSING = b"}}"
 _MARK = b"\x7f"  # one byte, never escaped by JSON, rare in text
-_MARK_BYTE = _MARK[0]  # looked for more quickly than the string
-_SECOND_MARK = "\uffff".encode()  # a noncharacter, for chunks that contain the first
+_MARK_BYTE = _MARK[0]  # a number is found more quickly than a string
+_SECOND_MARK = "\uffff".encode()  # a noncharacter, for chunks that contain the first mark
 _QUOTES = b'""'
 _WITH_NEWLINE = (1).__add__
-_MAX_TABLE = 2048  # different lengths kept per table: some 400 KB at most, refilled in microseconds
+_MAX_TABLE = 2048  # lengths kept in a table: some 400 KB at most, computed again in microseconds
 
 
 class _HeadTable(dict[int, bytes]):
-    """Length of the escaped text -> closing braces of the previous frame, frame header, and what precedes the text."""
+    """By length of the escaped text: the previous frame's closing braces, the frame header, and what precedes the text."""
 
     __slots__ = ("_extra", "_prefix")
 
@@ -165,7 +165,7 @@ class _HeadTable(dict[int, bytes]):
 
 
 class FrameHeads:
-    """The header tables of both streams, one object for the whole server (they do not depend on the process)."""
+    """The header tables of both streams, one object for the whole server: they do not depend on the process."""
 
     __slots__ = ("_tables",)
 
@@ -182,7 +182,7 @@ class FrameHeads:
 
 
 class LineFramer:
-    """Frames for one stream of one process."""
+    """Makes the frames of one stream of one process."""
 
     __slots__ = ("_bound", "_heads", "_least", "_middle", "_process_id", "_stream", "_table")
 
@@ -202,24 +202,26 @@ class LineFramer:
         Args:
             chunk: Whole lines, each with its newline; not empty.
             start: Offset of the chunk in its stream.
-            max_line_bytes: The caller sends longer lines by another way.
+            max_line_bytes: The caller sends longer lines in another way.
         """
         if _MARK_BYTE not in chunk:
             mark = _MARK
         elif _SECOND_MARK not in chunk:
             mark = _SECOND_MARK
         else:
+            # Both marks occur, in binary output mostly: one by one is slow, and right.
             return self._plain_frames(chunk, start, max_line_bytes)
         escaped = orjson.dumps(chunk.replace(b"\n", mark).decode("utf-8", "replace"))
         texts = escaped[1 : -1 - len(mark)].split(mark, MAX_LINES)
         if len(texts) > MAX_LINES:
-            del texts[MAX_LINES:]  # what the split left whole
+            del texts[MAX_LINES:]  # the rest, which the split has left in one piece
         lengths = list(map(len, texts))
-        # Escaping and replacing only ever lengthen: an equal total means that every line has kept its length.
+        # Escaping and replacing never shorten a text: an equal total means that every line has kept its length.
         is_plain = len(escaped) == len(chunk) + len(_QUOTES)
         sizes = lengths if is_plain else list(map(len, _contents(chunk)))
         if len(chunk) > max_line_bytes and max(sizes) > max_line_bytes:
             return None
+        # Offsets count the bytes of the log, so each line's size before escaping, with its newline.
         ends = list(accumulate(map(_WITH_NEWLINE, sizes), initial=start))
         del ends[0]
         return self._join(texts, lengths, ends), ends[-1]
@@ -228,11 +230,12 @@ class LineFramer:
         if ends[0] < self._least or ends[-1] >= self._bound:
             self._take_table(len(str(ends[0])))
             if ends[-1] >= self._bound:
-                # Once for each power of ten: the headers' lengths differ from there on.
+                # Once for each power of ten: from there on `end` has one more digit, and headers another length.
                 border = bisect_left(ends, self._bound)
                 return self._join(texts[:border], lengths[:border], ends[:border]) + self._join(
                     texts[border:], lengths[border:], ends[border:]
                 )
+        # Four pieces a frame; the constant third one is there already, the others are put into their places.
         pieces = [self._middle] * (4 * len(texts))
         pieces[0::4] = map(self._table.__getitem__, lengths)
         pieces[1::4] = texts
@@ -242,7 +245,7 @@ class LineFramer:
         return b"".join(pieces)
 
     def _take_table(self, digits: int) -> None:
-        """Go on with the heads of frames whose `end` has that many digits."""
+        """Use from now on the headers of frames whose `end` has that many digits."""
         self._table = self._heads.table(self._stream, digits)
         self._least, self._bound = 10 ** (digits - 1), 10**digits
 
@@ -258,7 +261,7 @@ class LineFramer:
 
 
 def _contents(chunk: bytes) -> list[bytes]:
-    # Not bytes.splitlines: it takes a carriage return for a line's end too.
+    # Not bytes.splitlines, which takes a carriage return for the end of a line, too.
     return chunk[:-1].split(b"\n", MAX_LINES)[:MAX_LINES]
 
 

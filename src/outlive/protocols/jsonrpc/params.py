@@ -21,8 +21,8 @@ from outlive.protocols.jsonrpc.happenings import EventName
 from outlive.protocols.jsonrpc.views import Encoding
 
 OutputMode = Literal["lines", "chunk", "binary", "none"]
-MAX_LINE_BYTES = 16 * 1024 * 1024  # one line is one message in memory; longer ones are read back from the log
-_MAX_PAGE_BYTES = 256 * 1024  # what the event loop may read from a log in one turn
+MAX_LINE_BYTES = 16 * 1024 * 1024  # a line is one message in memory; a longer one can be read from the log
+_MAX_PAGE_BYTES = 256 * 1024  # that the event loop may read from a log in one turn
 
 _LineBytes = Annotated[int, Meta(ge=1, le=MAX_LINE_BYTES)]
 
@@ -65,7 +65,7 @@ class ExecuteParams(StartOptions, kw_only=True, frozen=True):
     nice: Annotated[Niceness | None, Meta(description="What it begins with; the server's own else.")] = None
 
     def __post_init__(self) -> None:
-        """Refuse what no shell and no kernel could run."""
+        """Refuse commands that no shell and no kernel could run."""
         if (self.command is None) == (self.argv is None):
             raise ValueError("Pass either command (a shell line) or argv (a list of words)")
         if self.words == "base64":  # the engine checks the words once they are decoded
@@ -75,10 +75,10 @@ class ExecuteParams(StartOptions, kw_only=True, frozen=True):
         check_words(self.command, self.argv, self.script)
 
     def to_command(self) -> Command:
-        """Return the command as the engine takes it.
+        """Return the command in the form that the engine takes.
 
         Raises:
-            InvalidRequest: `words` is "base64", and one of them is not.
+            InvalidRequest: `words` is "base64", and a word is not.
         """
         command = self.make_command(
             line=self.command,
@@ -95,6 +95,9 @@ class ExecuteParams(StartOptions, kw_only=True, frozen=True):
         return command
 
 
+# -- methods on one process
+
+
 class ControlParams(ProcessParams, kw_only=True, frozen=True):
     """`control`: what to do, under either of the two names that clients use."""
 
@@ -103,7 +106,7 @@ class ControlParams(ProcessParams, kw_only=True, frozen=True):
     grace: Seconds | None = None
 
     def __post_init__(self) -> None:
-        """Ask for exactly one verb."""
+        """Require exactly one verb."""
         if self.type is None and self.action is None:
             raise ValueError('Pass "type": "PAUSE", "RESUME" or "CANCEL"')
         if self.type is not None and self.action is not None and self.type != self.action:
@@ -111,11 +114,14 @@ class ControlParams(ProcessParams, kw_only=True, frozen=True):
 
     @property
     def verb(self) -> Literal["PAUSE", "RESUME", "CANCEL"]:
-        """The verb that was asked for."""
+        """The verb that the client asked for."""
         verb = self.type or self.action
         if verb is None:
             raise AssertionError("__post_init__ has refused this")
         return verb
+
+
+# -- approvals
 
 
 class ApprovalsParams(msgspec.Struct, kw_only=True, frozen=True):
@@ -140,6 +146,9 @@ class DenyParams(ProcessIdParams, kw_only=True, frozen=True):
     """`deny`: exactly this process, and why, in one sentence."""
 
     reason: Annotated[str, Meta(max_length=500)] = ""
+
+
+# -- output and lists
 
 
 class AttachParams(msgspec.Struct, kw_only=True, frozen=True):
@@ -175,6 +184,9 @@ class ReadParams(ProcessParams, kw_only=True, frozen=True):
     raw: bool = False
 
 
+# -- input, signals and changes of one process
+
+
 class WriteParams(ProcessParams, kw_only=True, frozen=True):
     """`write`: bytes for the process's input, as text or base64."""
 
@@ -203,14 +215,14 @@ class SignalParams(ProcessParams, kw_only=True, frozen=True):
 
 
 class ReleaseParams(ProcessParams, kw_only=True, frozen=True):
-    """`release`: output before `cursor` was delivered and may go; `unbound`: nobody will read and release any more."""
+    """`release`: output before `cursor` was delivered and may go; `unbound`: no client will read and release any more."""
 
     cursor: str = "0"
     unbound: bool = False
 
 
 class CloseOutputParams(ProcessParams, kw_only=True, frozen=True):
-    """`close_output`: the pipe that nobody reads any more."""
+    """`close_output`: the pipe that the caller does not read any more."""
 
     type: Literal["stdout", "stderr"]
 
@@ -226,6 +238,9 @@ class RemoveParams(ProcessParams, kw_only=True, frozen=True):
     """`remove`: forget a finished process; with `force` it is ended first."""
 
     force: bool = False
+
+
+# -- events and waiting
 
 
 class EventsParams(msgspec.Struct, kw_only=True, frozen=True):

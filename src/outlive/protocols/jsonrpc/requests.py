@@ -1,8 +1,7 @@
-"""Frames to requests (JSON-RPC 2.0, sections 4 and 6): one request, one refusal, or a batch of both.
+"""Frames to requests (JSON-RPC 2.0, sections 4 and 6), and what a returning client says in its URL (`Resumption`).
 
-Parameters stay undecoded bytes here: `params` gives them their shape once the method is known.
-
-What a returning client says in its URL: `?session_id=…&cursor=…&output=…` (promise S0.14).
+A frame is one request, one refusal, or a batch of both. Parameters stay undecoded bytes here: `params` checks them once the
+method is known. The URL is `?session_id=…&cursor=…&output=…` (promise S0.14).
 """
 
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest, OutliveError, ProtocolViolation
 from outlive.protocols.jsonrpc.params import OutputMode
 
-MAX_BATCH = 1000  # requests in one array; the frame's size bounds their bytes
+MAX_BATCH = 1000  # requests in one array; their bytes are bounded by the frame's size
 NULL_ID = b"null"
 _VERSION = b'"2.0"'
 _ID_STARTS = b'"-0123456789n'  # a string, a number or null; section 4 allows nothing else
@@ -25,7 +24,7 @@ _ID_STARTS = b'"-0123456789n'  # a string, a number or null; section 4 allows no
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A well-formed request. `request_id` is the JSON text of the id, None for a notification; `params` JSON text.
 
-    `payload` is what came behind the JSON of a binary frame; None for a request that came as text.
+    `payload` are the bytes behind the JSON of a binary frame; None for a request that came as text.
     """
 
     method: str
@@ -35,7 +34,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str | None:
-        """The id as a plain string: how the same request is named elsewhere ("3" and 3 are one)."""
+        """The id as a plain string, by which the same request is named elsewhere ("3" and 3 are the same)."""
         if self.request_id is None or self.request_id == NULL_ID:
             return None
         if self.request_id[:1] == b'"':
@@ -45,7 +44,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRefusal:
-    """Something that is no request, and the error it is answered with."""
+    """Something that is no request, and the error with which it is answered."""
 
     request_id: bytes
     error: OutliveError
@@ -53,11 +52,12 @@ class RequestRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """An array of requests: one array of responses answers it (none for notifications alone)."""
+    """An array of requests, answered by one array of responses (by none if all are notifications)."""
 
     entries: tuple[Request | RequestRefusal, ...]
 
 
+# The usual request, decoded in one step; whatever does not fit is looked at member by member to find the right error.
 class _Flawless(msgspec.Struct):
     jsonrpc: Literal["2.0"]
     method: str
@@ -92,9 +92,10 @@ def parse_frame(text: str) -> Request | RequestRefusal | Batch:
 def parse_binary(frame: bytes | bytearray) -> Request | RequestRefusal:
     """Return what a binary frame asks for; never raises.
 
-    Such a frame is the JSON text of one request, one newline (0x0A, which that JSON does not contain), then bytes up to
-    the end of the frame: the same form that binary output has. Those bytes are not copied: the frame must stay as it is.
+    Such a frame is the JSON text of one request, one newline (0x0A, which that JSON does not contain), then bytes up to the end
+    of the frame: the same form as binary output. These bytes are not copied, so the frame must not change afterwards.
     """
+    # The first newline ends the JSON, since JSON text of a request on one line contains none.
     end = frame.find(b"\n")
     head, payload = frame[:end] if end >= 0 else b"", memoryview(frame)[end + 1 :]
     refusal = RequestRefusal(
@@ -113,13 +114,13 @@ def parse_binary(frame: bytes | bytearray) -> Request | RequestRefusal:
 
 
 def _parse_unusual(text: str) -> Request | RequestRefusal | Batch:
-    """Return the batch that it is, or what is wrong."""
+    """Return the batch in a frame, or the error that fits it."""
     try:
         parsed = _FRAME.decode(text)
     except msgspec.ValidationError:
         return _refusal("A request is a JSON object, a batch an array of them.")
     except (msgspec.DecodeError, RecursionError) as error:
-        # msgspec names the byte; a nesting too deep for the stack is no JSON of ours either.
+        # msgspec names the byte; a nesting that is too deep for the stack counts as no JSON, too.
         sentence = str(error) if isinstance(error, msgspec.DecodeError) else "JSON is nested too deeply"
         return RequestRefusal(request_id=NULL_ID, error=ProtocolViolation("parse_error", f"{sentence}."))
     if isinstance(parsed, _Envelope):
@@ -142,6 +143,7 @@ def _request(envelope: _Envelope) -> Request | RequestRefusal:
     request_id = bytes(envelope.id)
     if not _may_be_id(request_id):
         return _refusal("The id of a request is a string, a number or null.")
+    # An error is reported under the request's own id, if that much could be read (section 5).
     refused_id = request_id or NULL_ID
     if bytes(envelope.jsonrpc) != _VERSION:
         return _refusal('A request carries "jsonrpc": "2.0".', refused_id)
@@ -168,15 +170,15 @@ def _refusal(sentence: str, request_id: bytes = NULL_ID) -> RequestRefusal:
 
 
 _MODES: tuple[OutputMode, ...] = get_args(OutputMode)
-_MAX_CURSORS = 1000
+_MAX_CURSORS = 1000  # in one URL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
     """Where to continue.
 
-    `cursor` belongs to the process that the session started last, `named` to the processes it names; a process with
-    neither is told from its beginning. `output` None keeps each process's own way of output.
+    `cursor` belongs to the process that the session started last, `named` to the processes that it names; the output of a
+    process with neither is sent from its beginning. `output` None keeps each process's own way of output.
     """
 
     session_id: str = ""
@@ -189,12 +191,13 @@ class Resumption:
         """Read the members of a query string; `cursor` is one cursor or "process_id:cursor,process_id:cursor".
 
         Raises:
-            InvalidRequest: A cursor is none, or the output mode is unknown.
+            InvalidRequest: A text is no cursor, or the output mode is unknown.
         """
         session_id, text = query.get("session_id", ""), query.get("cursor", "")
         output = next((mode for mode in _MODES if mode == query.get("output")), None)
         if output is None and query.get("output"):
             raise InvalidRequest("invalid_params", f"output is one of {', '.join(_MODES)}.")
+        # A process id contains no colon and a cursor neither, so one colon tells the two forms apart.
         if ":" not in text:
             cursor = Cursor.parse(text) if text else None
             return cls(session_id=session_id, cursor=cursor, output=output)
@@ -208,5 +211,5 @@ class Resumption:
         return cls(session_id=session_id, named=MappingProxyType(named), output=output)
 
     def position(self, process_id: str) -> Cursor:
-        """Return where a process continues that `cursor` does not mean."""
+        """Return where a process continues to which `cursor` does not belong."""
         return self.named.get(process_id, BEGINNING)

@@ -1,6 +1,6 @@
-"""Every method's result and its members with their JSON types: for the documentation, and for the test that holds it.
+"""Every method's result and its members with their JSON types: for the documentation, and for the test that compares.
 
-What makes them is `views` and the methods themselves; a test makes the calls over a socket and compares.
+They are made in `views` and in the methods themselves; a test makes the calls over a socket and compares.
 """
 
 from collections.abc import Mapping
@@ -8,12 +8,13 @@ from types import MappingProxyType
 
 from outlive.protocols.jsonrpc.notifications import DEGRADED
 
+# The JSON types that occur often, in the words of the documentation.
 _TEXT, _MAYBE_TEXT = "string", "string or null"
 _COUNT, _MAYBE_COUNT = "integer", "integer or null"
 _TIME = "string (ISO 8601, UTC)"
 _SANDBOX = "object with (`profile`: string, `features`: array of (string))"
 
-# What `get` answers, and what stands for "the process" in other results and in notifications.
+# What `get` answers; it also stands for "the process" in other results and in notifications.
 PROCESS: Mapping[str, str] = MappingProxyType(
     {
         "process_id": _TEXT,
@@ -54,6 +55,7 @@ PROCESS: Mapping[str, str] = MappingProxyType(
         "session_id": _MAYBE_TEXT,
     }
 )
+# Members of a process that are present only where they apply.
 OPTIONAL_OF_A_PROCESS: Mapping[str, str] = MappingProxyType(
     {
         "location": "object with (`backend`: string, `image`: string, `container`: string)",
@@ -66,7 +68,7 @@ OPTIONAL_OF_A_PROCESS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_THE_PROCESS: Mapping[str, str] = MappingProxyType({})  # as `PROCESS`
+_THE_PROCESS: Mapping[str, str] = MappingProxyType({})  # the members of `PROCESS`
 _STATUS = {"status": _TEXT}
 _TERMINAL = {
     "terminal_id": _TEXT,
@@ -83,7 +85,7 @@ _APPROVAL = (
     "`reason`, `principal`, `since`, `expires_at`, `tags`, `group`, where it applies `redacted`"
 )
 
-# By method: members of the result that are there only where they apply.
+# By method: members of the result that are present only where they apply.
 OPTIONAL_RESULTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "list": {"degraded": DEGRADED},
@@ -93,7 +95,7 @@ OPTIONAL_RESULTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 
-# By method; without members of its own: the process.
+# By method; one without members of its own returns the process.
 RESULTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "execute": {

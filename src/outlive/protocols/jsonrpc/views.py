@@ -1,4 +1,7 @@
-"""Processes and their output as JSON-RPC shows them to `list`, `get`, `attach`, `wait` and `read`."""
+"""Processes and their output as JSON-RPC shows them to `list`, `get`, `attach`, `wait` and `read`. Pure.
+
+The names of members are promised (S0); `results` lists them for the documentation. REST makes its own views from these.
+"""
 
 import base64
 import codecs
@@ -18,28 +21,32 @@ _WORDS = {State.PAUSED: "paused", State.QUEUED: "queued"}
 
 
 def status_word(record: ProcessRecord) -> str:
-    """Return S0's word for a state: started, paused, completed or failed; queued before its group's turn."""
+    """Return S0's word for a state: started, paused, completed or failed; queued before its turn."""
     if record.is_ended:
         return "completed" if record.wire_exit_code == 0 and not record.output_lost else "failed"
     return _WORDS.get(record.state, "started")
 
 
 def process_view(record: ProcessRecord) -> dict[str, object]:
-    """Return everything a client may know of a process; times are ISO 8601 in UTC, sizes bytes."""
+    """Return everything that a client may know of a process; times are ISO 8601 in UTC, sizes bytes."""
     return {
+        # What it is and how it is; `status` is S0's word, `state` the exact one.
         "process_id": record.process_id,
         "status": status_word(record),
         "state": record.state.value,
         "waits_for": record.waits_for,
         "hint": record.hint,
+        # Every command leads a process group of its own, so both numbers are the same (promise S0.3).
         "pid": record.pid,
         "pgid": record.pid,
         "command": record.command,
         "shell": record.shell,
         "cwd": record.cwd,
+        # How it ended; null while it runs.
         "exit_code": record.wire_exit_code,
         "error": record.error,
         "cause": None if record.cause.value == "none" else record.cause.value,
+        # Its output, as far as it is known now.
         "completed": record.is_complete,
         "streams": "closed" if record.is_closed else "open",
         "cursor": str(record.cursor),
@@ -48,6 +55,7 @@ def process_view(record: ProcessRecord) -> dict[str, object]:
         "created_at": record.created_at,
         "started_at": record.started_at,
         "ended_at": record.ended_at,
+        # What the caller asked for, and what became of it.
         "stdio": record.stdio,
         "stdin": record.stdin,
         "detached": record.is_detached,
@@ -69,8 +77,9 @@ def process_view(record: ProcessRecord) -> dict[str, object]:
 
 
 def place_view(record: ProcessRecord) -> dict[str, object]:
-    """Return where a process runs, if it is not simply this machine; and whether that, or the keeper, says nothing now."""
+    """Return where a process runs, if not simply on this machine; and whether its node or keeper cannot be asked now."""
     view: dict[str, object] = {} if record.location == HERE else {"location": record.location.view()}
+    # Both are left out in the usual case, so that most processes do not carry them.
     if record.is_unknown:
         view["unknown"] = True
     return view if record.is_reachable else {**view, "reachable": False}
@@ -89,13 +98,13 @@ def approval_view(
     """Return what a person has to know to approve a start.
 
     Args:
-        record: What waits.
-        digest: Stands for all that decides what runs; an approval carries it.
+        record: The process that waits.
+        digest: Stands for everything that decides what runs; an approval repeats it.
         argv: The words that would be executed.
         script: Its script, or the beginning of it;
-        script_bytes: and how long that is.
-        env: The variables that the caller has set (None: taken away), with masked values or without.
-        redacted: How many secrets and values are stars in it; `command` has those of the words again, and always, so it does not count.
+        script_bytes: and the script's whole length.
+        env: The variables that the caller has set (None: removed), with or without redacted values.
+        redacted: How many secrets and values in it are redacted; `command` repeats those of the words, and does not count.
     """
     approval = record.approval
     return {
@@ -121,6 +130,7 @@ def approval_view(
 
 
 def _shown(word: str) -> str:
+    # Bytes that are no UTF-8 cannot be sent in JSON: they become U+FFFD.
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -140,7 +150,7 @@ def stats_view(seen: Observation) -> dict[str, object]:
 class Piece:
     """A part of one stream that ends at offset `end`; `data` None stands for released output from `start` on.
 
-    `redacted`: how many secrets it shows as stars that none before it has shown a part of.
+    `redacted`: how many secrets it shows redacted of which no earlier piece has shown a part.
     """
 
     stream: int
@@ -155,16 +165,18 @@ def page_view(
 ) -> tuple[list[Mapping[str, object]], Cursor]:
     """Return the `chunks` of a page and the cursor behind it.
 
-    A character cut by a chunk's end moves into its stream's next chunk, and at the page's end to the next page
-    (the cursor then stands before it), so that joined texts are the decoded stream. `is_last`: nothing will follow,
-    an unfinished character is shown as U+FFFD.
+    A character that the end of a chunk cuts moves into its stream's next chunk, and at the end of the page to the next page (the
+    cursor is then before it), so that the joined texts are the decoded stream. `is_last`: nothing will follow, and an unfinished
+    character is shown as U+FFFD.
     """
     chunks: list[Mapping[str, object]] = []
+    # By stream: the offset up to which it is shown, and the bytes of an unfinished character.
     ends = [cursor.stdout, cursor.stderr]
     held = [b"", b""]
     for piece in pieces:
         stream = piece.stream
         if piece.data is None:
+            # What is held belongs before the gap, and its rest was in it.
             _finish(chunks, ends, held, stream)
             gap = {
                 "type": STREAM_NAMES[stream],

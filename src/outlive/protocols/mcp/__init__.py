@@ -1,1 +1,1 @@
-"""The shapes of the MCP tools: schemas as data, argument checks, results and every literal text. Pure."""
+"""The MCP tools: schemas as data, argument checks, results and every literal text. Pure; calls are in `frontends.mcp`."""

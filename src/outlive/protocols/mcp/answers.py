@@ -1,4 +1,4 @@
-"""The answers of the lean tools as text: one header line, then head, omission mark and tail (promise S4.13)."""
+"""The answers of the lean tools as text: one header line, then head, omission mark and tail (promise S4.13). Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from outlive.core.sandbox import Profile
 from outlive.protocols.mcp.results import error_sentence
 from outlive.protocols.plain import Line
 
-_MIN_CUT = 40  # characters of a cut line's ends: less would tell nothing
+_MIN_CUT = 40  # characters of each end of a cut line: fewer would show nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
     """What is known of a process beside its record.
 
-    `cursor` None when the answer shows no output: the reader goes on at its own. `lines` None when nobody counted.
-    `workspace`: its name, and what the process has left there. `redacted`: how many secrets are stars in the output shown.
+    `cursor` is None when the answer shows no output: the reader continues at its own cursor. `lines` is None when they were not
+    counted. `workspace`: its name, and what the process has left there. `redacted`: how many secrets in the output are redacted.
     """
 
     duration_s: float
@@ -33,7 +33,7 @@ class Circumstances:
 
 
 def header(record: ProcessRecord, now: Circumstances) -> str:
-    """Return the one line that tells everything about a process's state."""
+    """Return the line that describes a process's state completely."""
     size = record.stdout_bytes + record.stderr_bytes
     parts = [
         f"id={record.process_id}",
@@ -64,12 +64,14 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
         parts.append(hidden_words(now.redacted))
     if now.cursor is not None:
         parts.append(f"cursor={now.cursor}")
+    # An error gets a line of its own: an agent that reads only the beginning must not miss it.
     text = f"[{' '.join(parts)}]"
     error = error_sentence(record)
     return f"{text}\n[{error}]" if error else text
 
 
 def _state(record: ProcessRecord) -> str:
+    # An ended process whose output is still being read counts as running: its text may not be complete.
     if record.state is State.EXITED and record.is_complete:
         return f"exit={record.exit_code}"
     if record.state is State.SIGNALED and record.is_complete:
@@ -80,15 +82,17 @@ def _state(record: ProcessRecord) -> str:
 def body(head: Sequence[Line], tail: Sequence[Line], *, budget: int, process_id: str) -> str:
     """Return lines as text of about `budget` characters, with one mark for what is left out.
 
-    `tail` are lines with a hole before them, empty when `head` is everything. The mark names the call that shows
-    what is missing, and only that.
+    `tail` are lines that come after a gap; it is empty when `head` is everything. The mark names the call that shows exactly
+    what is missing.
     """
+    # Half of the budget for the head; the tail gets the rest, since errors are mostly at the end.
     before, after = _chosen(head, tail, budget=budget)
     every = [*head, *tail]
     if not tail and len(before) + len(after) == len(head):
         return "\n".join(line.text for line in every)
     if len(every) == 1:
         return _cut_line(every[0], budget, process_id=process_id)
+    # The call in the mark begins where the head ends and stops where the tail begins.
     start = before[-1].end if before else every[0].start
     end = after[0].start if after else every[-1].end
     missing = end.stdout + end.stderr - start.stdout - start.stderr
@@ -97,7 +101,7 @@ def body(head: Sequence[Line], tail: Sequence[Line], *, budget: int, process_id:
 
 
 def redacted_in(head: Sequence[Line], tail: Sequence[Line], *, budget: int) -> int:
-    """Return how many secrets are stars in the lines that `body` shows; a line that is cut counts as a whole."""
+    """Return how many secrets in the lines that `body` shows are redacted; a line that is cut counts as a whole."""
     before, after = _chosen(head, tail, budget=budget)
     every = [*head, *tail]
     return sum(line.redacted for line in (every if len(every) == 1 else [*before, *after]))
@@ -106,7 +110,7 @@ def redacted_in(head: Sequence[Line], tail: Sequence[Line], *, budget: int) -> i
 def _chosen(
     head: Sequence[Line], tail: Sequence[Line], *, budget: int
 ) -> tuple[Sequence[Line], Sequence[Line]]:
-    """Return the lines shown at the beginning and at the end."""
+    """Return the lines that are shown of the beginning and of the end."""
     before = head[: _fitting([line.text for line in head], budget // 2)]
     rest = tail or head[len(before) :]
     room = budget - sum(len(line.text) + 1 for line in before)
@@ -114,7 +118,7 @@ def _chosen(
 
 
 def _fitting(texts: Sequence[str], room: int) -> int:
-    """Count how many texts fit with their newlines."""
+    """Return how many texts fit, with their newlines."""
     for count, text in enumerate(texts):
         room -= len(text) + 1
         if room < 0:
@@ -123,7 +127,7 @@ def _fitting(texts: Sequence[str], room: int) -> int:
 
 
 def _cut_line(line: Line, budget: int, *, process_id: str) -> str:
-    """Return both ends of one line that alone is too long."""
+    """Return both ends of a line that is too long on its own."""
     half = max(_MIN_CUT, budget // 2)
     missing = len(line.text) - 2 * half
     if missing <= 0:

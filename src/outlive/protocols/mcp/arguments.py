@@ -1,4 +1,4 @@
-"""Arguments of the documents' tools as msgspec structs; unknown members are ignored, the rest is checked here, once.
+"""Arguments of the documented tools as msgspec structs; unknown members are ignored, all others are checked here, once.
 
 The options of a command are inherited from `outlive.operations.start`. Names are the wire's (promises S1.1, S1.10, S4.2);
 `timeout`, `grace` and `wait_s` are seconds.
@@ -28,7 +28,7 @@ class ToolOptions(RunOptions, kw_only=True, frozen=True):
 
     @property
     def is_patient(self) -> bool:
-        """Whether the caller leaves it to the server how long to wait for the end."""
+        """Whether the caller lets the server decide how long to wait for the end."""
         return self.wait_s is None and not self.background
 
 
@@ -109,9 +109,10 @@ def read_arguments(raw: Mapping[str, object], shape: type[_Arguments]) -> _Argum
         InvalidRequest: One is missing, unknown (where the shape forbids that), of the wrong type or impossible; the
             message names it, the hint lists the tool's arguments.
     """
+    # Once at the edge: every later answer, log line and record can then be encoded.
     try:
         orjson.dumps(dict(raw))
-    except TypeError as error:  # half of a surrogate pair, a number of 30 digits: neither run nor shown
+    except TypeError as error:  # half of a surrogate pair, a number of 30 digits: neither can be run or shown
         hint = "Send well-formed Unicode and numbers of 64 bits."
         raise InvalidRequest("invalid_params", f"An argument cannot be taken: {error}", hint=hint) from None
     try:

@@ -1,4 +1,8 @@
-"""The lean tools for agents: arguments and schemas, together at most 8 KB of JSON (promise S4.13)."""
+"""The lean tools for agents: arguments and schemas, together at most 8 KB of JSON (promise S4.13).
+
+The schemas are written by hand, since generated ones would be several times as long: a new argument goes into the struct and into
+the schema.
+"""
 
 from typing import Annotated, Literal
 
@@ -16,7 +20,7 @@ _Raw = Annotated[bool, Meta(description="Keep ANSI codes, progress bars and repe
 
 
 class _Lean(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """An agent that misspells an argument is told, not ignored."""
+    """Refuses unknown arguments, so that an agent learns of a misspelt one."""
 
 
 class WaitFor(_Lean, kw_only=True, frozen=True):
@@ -98,7 +102,7 @@ class SendArguments(_Lean, kw_only=True, frozen=True):
     budget: _Budget = 8000
 
     def __post_init__(self) -> None:
-        """Ask for something to send."""
+        """Require something to send."""
         if self.text is None and not self.keys and not self.eof:
             raise ValueError("pass text, keys or eof")
         check_keys(self.keys or ())

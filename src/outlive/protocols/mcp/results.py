@@ -1,8 +1,7 @@
-"""Records as the documents' tools show them: the 13 keys of a command (promise S1.2) and their neighbours.
+"""Records as the documented tools show them: the 13 keys of a command (promise S1.2) and their variants; and `WorkspaceState`.
 
-What a workspace's shell leaves behind: `WorkspaceState`, read from the bytes that `workspace.bash` writes.
-
-The bytes: the folder and a newline, then NAME=VALUE for each exported variable, each followed by a NUL; then "end".
+`WorkspaceState` is what a workspace's shell leaves behind, read from the bytes that `workspace.bash` writes: the folder and a
+newline, then NAME=VALUE for each exported variable, each followed by a NUL; then "end".
 """
 
 import re
@@ -27,16 +26,17 @@ def command_status(
 ) -> dict[str, object]:
     """Return the 13 keys of promise S1.2.
 
-    `completed` tells that the command ended by itself: not while it runs, nor when it was ended or lost. One that runs has
-    one key more, `running`, for `success` is false then (promise S1.5) and nothing that runs has failed. So has a command
-    whose output is not whole, which is no success: `output_lost`; and `reachable` is false while its node is away. Where
-    secrets are stars in the streams (`redacted` of them) or in the command, their number is another.
+    `completed` says that the command ended by itself: it is false while it runs, and when it was ended or lost. A running command
+    has one key more, `running`, because its `success` is false (promise S1.5) although it has not failed. A command whose output
+    is incomplete is no success, and has `output_lost`. `reachable` is false while its node is away. `redacted` is the number of
+    secrets that are redacted in the streams or in the command, if there are any.
     """
     more = {} if record.is_complete else {"running": True}
     if record.output_lost:
         more["output_lost"] = True
     if not record.is_reachable:
         more["reachable"] = False
+    # The order of the keys is the documents'; clients that print the object show it in this order.
     return {
         "id": record.command_id,
         "command": record.command,
@@ -57,9 +57,9 @@ def command_status(
 
 
 def still_running(record: ProcessRecord, *, waited_s: float) -> dict[str, object]:
-    """Return what replaces and follows the 13 keys in the answer of a call whose command goes on (promise S1.10).
+    """Return what replaces and extends the 13 keys in the answer of a call whose command goes on (promise S1.10).
 
-    `success` is null: nothing that runs has failed, or succeeded.
+    `success` is null: a running command has neither failed nor succeeded.
     """
     state = "still runs" if record.pid is not None else "waits for its start"
     message = (
@@ -70,18 +70,19 @@ def still_running(record: ProcessRecord, *, waited_s: float) -> dict[str, object
 
 
 def _is_natural(record: ProcessRecord) -> bool:
+    # By itself: no signal, no stop of ours, and all of its output read.
     return record.is_complete and record.state is State.EXITED and record.cause is Cause.NONE
 
 
 def error_sentence(record: ProcessRecord) -> str | None:
-    """Return why a command did not end by itself, or what somebody has to do so that it starts; else None."""
+    """Return why a command did not end by itself, or what has to be done so that it starts; None if neither applies."""
     if record.error is not None:
         return record.error
     if record.hint is not None:
         return f"It waits for an approval. {record.hint}"
     if record.state is State.SIGNALED:
         return f"Command was ended by signal {record.exit_signal} ({_signal_name(record.exit_signal)})"
-    if record.state not in ENDED and record.cause is Cause.TIMEOUT:  # the grace period runs
+    if record.state not in ENDED and record.cause is Cause.TIMEOUT:  # within the grace period
         return f"Command timed out after {record.timeout_s or 0:g} seconds"
     return None
 
@@ -97,7 +98,7 @@ def history_entry(record: ProcessRecord, *, start_time: str, cwd: str | None) ->
 
 
 def refusal(error: str, command: str | None) -> dict[str, object]:
-    """Return the shape of everything that was not run (promise S1.7)."""
+    """Return the answer about a command that was not run (promise S1.7)."""
     shape: dict[str, object] = {"success": False, "error": error}
     if command is not None:
         shape["command"] = command
@@ -105,34 +106,35 @@ def refusal(error: str, command: str | None) -> dict[str, object]:
 
 
 def status_word(record: ProcessRecord) -> str:
-    """Return the word for a process's state that the process tools show (promise W.state.rest, and when it is paused)."""
+    """Return the process tools' word for a process's state (promise W.state.rest), and whether it is paused."""
     return "running (paused)" if record.state is State.PAUSED else status_of(record)
 
 
 _END = b"end"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-# execve(2): MAX_ARG_STRLEN with the final NUL. A longer variable reaches no program, from no shell.
+# execve(2): MAX_ARG_STRLEN with the final NUL. No shell can pass a longer variable to a program.
 _MAX_WORD_BYTES = 131_071
-# Of each shell and each terminal anew: how deep it is, the last word, the folder, the window.
+# Variables that each shell and each terminal sets anew: the shell's depth, the last word, the folder, the window.
 _OWN = frozenset({"SHLVL", "_", "PWD", "TERM", "LINES", "COLUMNS"})
-_OURS = "OUTLIVE_"
+_OURS = "OUTLIVE_"  # our own variables belong to one process, and are not carried to the next
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceState:
-    """A folder, as the shell called it (`pwd -L`), and the variables to begin with there."""
+    """A folder, as the shell named it (`pwd -L`), and the variables with which the next command begins there."""
 
     cwd: str
     variables: Mapping[str, str]
 
     def environment(self, base_names: Iterable[str]) -> dict[str, str | None]:
-        """Return what turns an environment of `base_names` into this one; None removes a name."""
+        """Return what turns an environment with `base_names` into this one; None removes a name."""
         removed = {name: None for name in base_names if _is_carried(name) and name not in self.variables}
         return {**removed, **self.variables}
 
 
 def parse_state(data: bytes) -> WorkspaceState | None:
-    """Return the state; None when the bytes are torn or of something else. Never raises."""
+    """Return the state; None when the bytes are torn or something else. Never raises."""
+    # "end" comes last: without it the shell was killed while it wrote, and the rest is missing.
     folder, *words = data.split(b"\0")
     if not words or words.pop() != _END or not (folder.startswith(b"/") and folder.endswith(b"\n")):
         return None

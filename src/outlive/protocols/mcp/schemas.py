@@ -1,4 +1,7 @@
-"""The documents' tools as MCP Tool objects, as data (promises S1.1, S1.2, S4.2; MCP 2025-11-25, "Tools")."""
+"""The documented tools as MCP Tool objects, as data (promises S1.1, S1.2, S4.2; MCP 2025-11-25, "Tools").
+
+`arguments` has the same shapes as structs, which check a call: a new argument goes into both.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,6 +18,7 @@ from outlive.protocols.mcp.arguments import (
 
 Schema = dict[str, object]
 
+# The JSON types that occur often.
 _STRING: Schema = {"type": "string"}
 _NULLABLE: Schema = {"type": ["string", "null"]}
 _BOOLEAN: Schema = {"type": "boolean"}
@@ -43,7 +47,8 @@ def describe_tool(
     reads_only: bool = False,
     destroys: bool = False,
 ) -> Schema:
-    """Return one MCP Tool object; what runs commands may change anything and reach anywhere, so it says so."""
+    """Return one MCP Tool object; a tool that runs commands may change anything and reach anywhere, and says so."""
+    # Clients decide by these hints whether they ask a person before the call.
     tool: Schema = {
         "name": name,
         "title": title,
@@ -85,7 +90,7 @@ _REACHABLE: Schema = {
     "type": "boolean",
     "description": "There while its node is away: the state is what it was.",
 }
-# Beside them where it applies.
+# Further keys, each present where it applies.
 _MORE_PROPERTIES: Schema = {
     "reachable": _REACHABLE,
     "running": {"const": True, "type": "boolean", "description": "There when the command still runs."},
@@ -96,7 +101,7 @@ _MORE_PROPERTIES: Schema = {
     },
     "redacted": _described(_WHOLE, "How many secrets are stars in it."),
 }
-# Beside both where a call is answered before the command's end (promise S1.10).
+# Further keys of a call that is answered before the command's end (promise S1.10).
 _UNFINISHED_PROPERTIES: Schema = {
     **_MORE_PROPERTIES,
     "success": {
@@ -106,14 +111,15 @@ _UNFINISHED_PROPERTIES: Schema = {
     "message": _described(_STRING, "What to do about a command that still runs."),
 }
 _SCRIPT_PROPERTIES: Schema = {"script_path": _STRING, "interpreter": _STRING}
+# A refusal has these two keys, and the command if there is one.
 _REFUSAL: Schema = {
     "required": ["success", "error"],
     "maxProperties": 3,
-}  # and the command, where there is one
+}
 
 
 def _or_refusal(properties: Schema) -> Schema:
-    """Allow all of these keys, or a refusal: MCP wants one object schema for all that a tool may answer."""
+    """Allow all of these keys, or a refusal: MCP requires one object schema for every answer of a tool."""
     return {
         "type": "object",
         "properties": {**properties, **_UNFINISHED_PROPERTIES},
@@ -125,6 +131,7 @@ def _or_refusal(properties: Schema) -> Schema:
 _EXECUTED = _or_refusal(_STATUS_PROPERTIES)
 _SCRIPT_EXECUTED = _or_refusal({**_STATUS_PROPERTIES, **_SCRIPT_PROPERTIES})
 
+# The tools of promise S1.1.
 COMMAND_TOOLS: tuple[Schema, ...] = (
     describe_tool(
         "command_execute",
@@ -194,6 +201,7 @@ COMMAND_TOOLS: tuple[Schema, ...] = (
 
 _PID: Schema = {"type": ["integer", "null"]}
 
+# The tools of promise S4.2.
 PROCESS_TOOLS: tuple[Schema, ...] = (
     describe_tool(
         "execute_linux_shell_command",

@@ -1,8 +1,8 @@
 """Tasks as the MCP extension `io.modelcontextprotocol/tasks` shows them (its specification of 2026-07-28).
 
-A task is a process, seen by polling. Owns its shapes, which status a record has, and the few words that have to be kept
-of the call so that its result can be rendered later. Pure; whose process it is and what its output says is decided
-by `frontends.mcp.tools.tasks`.
+A task is a process, observed by polling. This module owns the shapes of tasks, decides which status a record has, and stores the
+few facts about the call that its result needs later. Pure; which caller owns a task and what its output says is decided in
+`frontends.mcp.tools.tasks`.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ TaskTool = Literal["command_execute", "command_execute_script", "execute_linux_s
 _Object = dict[str, object]
 
 _INTERNAL_ERROR = -32603
-# A client that asks again after a tenth of what has passed learns of the end at most a tenth late.
+# A client that polls again after a tenth of the time so far learns of the end at most a tenth late.
 _POLLS_PER_AGE = 10
 _SHORTEST_POLL_S, _LONGEST_POLL_S = 0.5, 5.0
 
@@ -33,7 +33,7 @@ _SHORTEST_POLL_S, _LONGEST_POLL_S = 0.5, 5.0
 class TaskCall(msgspec.Struct, kw_only=True, frozen=True):
     """The call that became a task, as far as its result depends on it; the rest is in the process's record.
 
-    `has_cwd`: it named a folder. `budget` and `raw`: as `run` has them.
+    `has_cwd`: the call named a folder. `budget` and `raw` are those of `run`.
     """
 
     tool: TaskTool
@@ -43,12 +43,12 @@ class TaskCall(msgspec.Struct, kw_only=True, frozen=True):
     raw: bool = False
 
     def encode(self) -> bytes:
-        """Return it as a file keeps it."""
+        """Return the content of the file in which it is stored."""
         return msgspec.json.encode(self)
 
     @classmethod
     def decode(cls, content: bytes) -> "TaskCall | None":
-        """Return what a file says; None when it is torn, or of a version that knows other tools."""
+        """Return the call that a file holds; None when the file is torn, or of a version with other tools."""
         try:
             return msgspec.json.decode(content, type=cls)
         except (msgspec.DecodeError, ValueError):
@@ -59,8 +59,8 @@ class TaskCall(msgspec.Struct, kw_only=True, frozen=True):
 class Task:
     """One task at one moment. Times are aware UTC.
 
-    `ttl_ms` counts from the creation, None is without end. Of `result` (a CallToolResult), `error` (a JSON-RPC error)
-    and `input_requests` (by key) only the one that belongs to the status is set.
+    `ttl_ms` counts from the creation; None means without end. Of `result` (a CallToolResult), `error` (a JSON-RPC error) and
+    `input_requests` (by key) only the one that fits the status is set.
     """
 
     task_id: str
@@ -75,11 +75,11 @@ class Task:
     input_requests: Mapping[str, object] | None = None
 
     def to_created(self) -> _Object:
-        """Return the CreateTaskResult: the task without what it has led to."""
+        """Return the CreateTaskResult: the task without its outcome."""
         return {"resultType": "task", **self._head()}
 
     def to_detailed(self) -> _Object:
-        """Return the DetailedTask, as tasks/get answers it and notifications/tasks carry it."""
+        """Return the DetailedTask, as the answer to tasks/get and in notifications/tasks."""
         payload = {"result": self.result, "error": self.error, "inputRequests": self.input_requests}
         return self._head() | {name: dict(value) for name, value in payload.items() if value is not None}
 
@@ -111,8 +111,9 @@ def task_of(
         record: The process.
         now: The time, aware.
         kept_s: How long a process is kept after its end; None for ever.
-        result: What the tool answers for it; counts only once it is completed.
+        result: The tool's answer for it, used only once it is completed.
     """
+    # A task's life is the process's: nothing of it is stored but the call (`TaskCall`).
     status = _status(record)
     message = _message(record)
     is_working = status == "working"
@@ -122,7 +123,7 @@ def task_of(
         created_at=record.created_at,
         updated_at=record.ended_at or record.started_at or record.created_at,
         message=message,
-        # What runs is kept; how long it will run nobody knows.
+        # A running process is kept, and how long it will run is not known.
         ttl_ms=None if is_working or kept_s is None else _ttl_ms(record, kept_s),
         poll_interval_ms=_poll_interval_ms(now - record.created_at) if is_working else None,
         result=result if status == "completed" else None,
@@ -131,7 +132,7 @@ def task_of(
 
 
 def _status(record: ProcessRecord) -> TaskStatus:
-    """Tell a task's status: a command that failed is a result; `failed` is left for what nobody can know."""
+    """Return a task's status: a command that failed is a result; `failed` is left for outcomes that cannot be known."""
     if not record.is_complete:
         return "working"
     if record.cause in {Cause.CANCEL, Cause.SHUTDOWN}:
@@ -155,6 +156,7 @@ def _message(record: ProcessRecord) -> str:
 
 
 def _ttl_ms(record: ProcessRecord, kept_s: float) -> int:
+    # Counted from the creation, as the specification has it, while retention counts from the end.
     end = (record.ended_at or record.created_at) + timedelta(seconds=kept_s)
     return max(1, (end - record.created_at) // timedelta(milliseconds=1))
 
@@ -169,7 +171,7 @@ def _iso(moment: datetime) -> str:
 
 
 def tool_result(text: str, structured: Mapping[str, object] | None, *, is_error: bool) -> _Object:
-    """Return a CallToolResult of 2026-07-28, as the call itself would have been answered."""
+    """Return a CallToolResult of 2026-07-28, the answer that the call itself would have had."""
     result: _Object = {
         "resultType": "complete",
         "content": [{"type": "text", "text": text}],

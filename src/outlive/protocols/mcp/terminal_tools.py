@@ -1,4 +1,7 @@
-"""The terminal tools of promise S3.6 as MCP Tool objects, and what their answers say in words."""
+"""The terminal tools of promise S3.6 as MCP Tool objects, and their answers in words. Pure.
+
+Their arguments are checked in `protocols.terminal.requests`, for all frontends alike.
+"""
 
 from collections.abc import Mapping
 
@@ -6,6 +9,7 @@ from outlive.core.redactions import hidden_words
 from outlive.core.sandbox import Profile
 from outlive.protocols.mcp.schemas import Schema, describe_tool
 
+# The JSON types that occur often.
 _STRING: Schema = {"type": "string"}
 _NULLABLE: Schema = {"type": ["string", "null"]}
 _CODE: Schema = {"type": ["integer", "null"]}
@@ -30,7 +34,7 @@ def _object(required: tuple[str, ...] = (), /, **properties: Schema) -> Schema:
 
 
 def _result(**properties: Schema) -> Schema:
-    """Return the schema of an answer; MCP wants one for errors, too, which have none of the members."""
+    """Return the schema of an answer; MCP applies it to errors, too, which have none of the members: none is required."""
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
@@ -47,6 +51,7 @@ _TERMINAL: Schema = _result(
     cwd=_NULLABLE,
 )
 
+# Descriptions are for models: each one names the tool that continues where this one stops.
 TERMINAL_TOOLS: tuple[Schema, ...] = (
     describe_tool(
         "terminal_list",
@@ -183,7 +188,8 @@ TERMINAL_TOOLS: tuple[Schema, ...] = (
 
 
 def executed_text(members: Mapping[str, object]) -> str:
-    """Return what a command gave: one line about its end, then its output."""
+    """Return the result of a command: one line about its end, then its output."""
+    # The end first: a model that reads only the beginning learns whether to wait, to answer or to go on.
     if members["is_closed"]:
         first = f"the terminal is closed; exit {members['exit_code']}"
     elif members["is_complete"]:

@@ -1,4 +1,4 @@
-"""Every literal text of the documents' tools, once."""
+"""Every literal text of the documented tools, once. The texts are promised: a changed letter breaks clients."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from outlive.core.hints import hint_for
 
 EXECUTION_DISABLED = "Command execution is disabled"
 SCRIPTS_DISABLED = "Script execution is disabled"
-TERMINATED = "[Process was terminated]"  # how the result of a cancelled command begins (promise S4.6)
+TERMINATED = "[Process was terminated]"  # the beginning of a cancelled command's result (promise S4.6)
 
 
 def interpreter_not_found(interpreter: str) -> str:
@@ -33,13 +33,14 @@ def error_text(error: OutliveError) -> str:
 
 
 def join_streams(stdout: str, stderr: str) -> str:
-    """Return both streams as one text: each without its final newline, stderr behind its mark (promise S4.3)."""
+    """Return both streams as one text: each without its final newline, stderr after its mark (promise S4.3)."""
     stdout, stderr = stdout.removesuffix("\n"), stderr.removesuffix("\n")
     return f"{stdout}\n\nSTDERR:\n{stderr}" if stderr else stdout
 
 
 def started_text(pid: int | None, process_id: str, hint: str | None = None) -> str:
-    """Return the answer to a background start (promise S4.3); `hint` is there when it waits for an approval."""
+    """Return the answer to a background start (promise S4.3); `hint` is set if the start waits for an approval."""
+    # Three cases: it waits for a person, for its group's turn, or it runs.
     if hint is not None:
         return f"Background process queued: it waits for an approval\nProcess ID: {process_id}\n{hint}"
     if pid is None:

@@ -1,6 +1,6 @@
-"""The shapes of answers as models: what the OpenAPI document tells of them. `views` makes them.
+"""The answers of /v1 and of the documented paths as models, for the OpenAPI document, and the functions that make them.
 
-Processes, output and matches as /v1 shows them.
+Docstrings and descriptions of the models are part of that document.
 """
 
 from datetime import datetime
@@ -15,6 +15,7 @@ from outlive.core.sandbox import Profile
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import process_view as jsonrpc_view
 
+# Descriptions that several models share.
 _DEGRADED = "Why nothing can be started now; absent while everything can be written."
 REDACTED = "How many secrets are stars in it; left out where there are none."
 _REACHABLE = (
@@ -299,11 +300,12 @@ class Finished(Started):
     error: str | None
 
 
-_NOT_SHOWN = ("pgid", "session_id")  # words of the JSON-RPC door
+_NOT_SHOWN = ("pgid", "session_id")  # members that only JSON-RPC has
 
 
 def process_view(record: ProcessRecord) -> dict[str, object]:
-    """Return everything a caller may know of a process; its members mean what they mean in JSON-RPC's `get`."""
+    """Return everything that a caller may know of a process; its members mean the same as in JSON-RPC's `get`."""
+    # One list of members for both frontends: a new one of JSON-RPC is in REST at once.
     view = jsonrpc_view(record)
     for name in _NOT_SHOWN:
         del view[name]
@@ -314,7 +316,7 @@ def process_view(record: ProcessRecord) -> dict[str, object]:
 def match_view(
     stream: int, offset: int, end: int, line: bytes, before: tuple[bytes, ...], after: tuple[bytes, ...]
 ) -> dict[str, object]:
-    """Return a line that contains what was looked for."""
+    """Return a line that contains the text that was searched for."""
     return {
         "type": STREAM_NAMES[stream],
         "offset": offset,

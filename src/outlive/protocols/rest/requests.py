@@ -1,6 +1,7 @@
 """What callers send to /v1 and to the documented paths, checked once: unknown members of /v1 bodies are refused.
 
-`timeout` and `grace` are seconds, `output_limit` is bytes.
+`timeout` and `grace` are seconds, `output_limit` is bytes. Docstrings and descriptions of the models are part of the OpenAPI
+document, so they are for users.
 """
 
 from typing import Annotated, Any, Literal
@@ -13,7 +14,7 @@ from outlive.core.location import Isolation
 from outlive.core.sandbox import MIN_CPUS, NO_LIMITS, Limits
 from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 
-_MAX_S = 10 * 365 * 86400  # ten years: beyond it timers overflow, and nobody means it
+_MAX_S = 10 * 365 * 86400  # ten years: beyond it timers overflow, and such a time is a mistake
 _MAX_CELLS = 65535  # struct winsize holds 16 bits (ioctl_tty(2))
 
 _Seconds = Annotated[float, Field(ge=0, le=_MAX_S, allow_inf_nan=False)]
@@ -25,6 +26,7 @@ _Tags = Annotated[dict[_TagName, _TagValue], Field(max_length=MAX_TAGS)]
 _ProfileName = Literal["open", "guarded", "workspace", "offline", "sealed"]
 _Group = Annotated[str, Field(min_length=1, max_length=128)]
 
+# The three ways to say what runs.
 _TEXT: dict[str, Any] = {"type": "string"}
 _WAYS: dict[str, dict[str, Any]] = {
     "command": _TEXT,
@@ -43,8 +45,8 @@ def _has_only(name: str) -> dict[str, Any]:
     return {"required": [name], "properties": {name: _WAYS[name], **absent}}
 
 
-# The schema says what `to_command` checks: exactly one of the three is there. Not as `oneOf`: generators of clients
-# make three classes of that which know none of the other members. `if` binds validators and adds no type.
+# The schema says what `to_command` checks: exactly one of the three is present. Not as `oneOf`: generators of clients make three
+# classes of that, of which none has the other members. `if` binds validators, and adds no type.
 _EXACTLY_ONE: dict[str, Any] = {
     "if": _has("command"),
     "then": _has_only("command"),
@@ -160,16 +162,17 @@ class StartRequest(_Strict):
     )
 
     def to_command(self) -> Command:
-        """Return the command as the engine takes it; it belongs to the principal, not to a connection.
+        """Return the command in the form that the engine takes; it belongs to the principal, not to a connection.
 
         Raises:
-            InvalidRequest: There is none, or more than one.
+            InvalidRequest: Nothing is to run, or more than one thing.
         """
         if sum(one is not None for one in (self.command, self.argv, self.script)) != 1:
             raise InvalidRequest("invalid_params", "Pass exactly one of command, argv and script.")
         if self.pty and self.merge:
             text = "A terminal has one stream already: pass pty or merge, not both."
             raise InvalidRequest("invalid_params", text)
+        # One word for the engine instead of two switches, of which one combination makes no sense.
         stdio: Stdio = "pty" if self.pty else "merge" if self.merge else "pipes"
         words = [self.interpreter] if self.script is not None else self.argv
         return Command(

@@ -1,4 +1,4 @@
-"""Bodies and answers of /v1/terminals as models: what the OpenAPI document tells. What they mean, `protocols.terminal` says."""
+"""Bodies and answers of /v1/terminals as models, for the OpenAPI document; `protocols.terminal` defines what they mean."""
 
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -135,11 +135,12 @@ class ClosedTerminal(_TerminalAnswer):
 
 
 def asked(shape: type[_Shape], **members: Any) -> _Shape:  # noqa: ANN401 -- msgspec checks them
-    """Return a request as all doors have it.
+    """Return a request in the form that all frontends share.
 
     Raises:
-        InvalidRequest: A member makes no sense that no single one's schema can tell.
+        InvalidRequest: Members do not fit together, which no schema of a single one can express.
     """
+    # The structs of `protocols.terminal` check what the models cannot: members that exclude or need each other.
     try:
         return msgspec.convert(members, shape)
     except (msgspec.ValidationError, ValueError) as error:

@@ -1,8 +1,7 @@
-"""What callers ask of terminals, checked once for all doors (promise S3.6); unknown members are ignored.
+"""What callers ask of terminals, checked once for all frontends, and the answers' members (promise S3.6). Pure.
 
-`wait_s` is seconds, `budget` characters, `rows` and `cols` character cells.
-
-Terminals as members of a JSON object, the same at every door (promise S3.6). Pure.
+Unknown members are ignored. `wait_s` is seconds, `budget` characters, `rows` and `cols` character cells. The answers have the
+same members in every frontend.
 """
 
 from typing import Annotated
@@ -15,7 +14,7 @@ from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 from outlive.core.terminal import ENGINE, Executed, Form, Target, TerminalInfo, TerminalText
 from outlive.protocols.terminal.typed import check_keys
 
-DEFAULT_BUDGET = 8000
+DEFAULT_BUDGET = 8000  # characters of an answer, as for the lean tools
 _Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
 _Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]  # shown in a line
 _WaitSeconds = Annotated[float, Meta(ge=0, le=3600)]
@@ -73,7 +72,7 @@ class WriteToTerminal(_OfTerminal, kw_only=True, frozen=True):
     keys: list[str] | None = None
 
     def __post_init__(self) -> None:
-        """Ask for something to type."""
+        """Require something to type."""
         if not self.text and not self.keys:
             raise ValueError("pass text or keys")
         check_keys(self.keys or ())
@@ -90,22 +89,22 @@ class CloseTerminal(_OfTerminal, kw_only=True, frozen=True):
     """`terminal_close`."""
 
 
-# Spelled out: what a class gets for our own use is not told by itself.
+# Written out, so that a member that a class gets for internal use is not sent to clients by itself.
 _TERMINAL = ("terminal_id", "terminal_name", "target", "state", "process_id", "cwd")
 _EXECUTED = ("terminal_id", "output", "exit_code", "cursor", "is_complete", "waiting", "is_closed")
 _TEXT = ("terminal_id", "text", "form", "cursor", "state", "waiting", "exit_code", "has_more", "has_gap")
 
 
 def terminal_view(info: TerminalInfo) -> dict[str, object]:
-    """Return what is told of a terminal."""
+    """Return the members of a terminal."""
     return {name: getattr(info, name) for name in _TERMINAL}
 
 
 def executed_view(executed: Executed) -> dict[str, object]:
-    """Return what a command gave."""
+    """Return the members of a command's result."""
     return {name: getattr(executed, name) for name in _EXECUTED} | redacted_member(executed.redacted)
 
 
 def text_view(text: TerminalText) -> dict[str, object]:
-    """Return what was read."""
+    """Return the members of a text that was read."""
     return {name: getattr(text, name) for name in _TEXT} | redacted_member(text.redacted)

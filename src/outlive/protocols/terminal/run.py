@@ -1,10 +1,8 @@
-"""What the marks tell: of one command (`CommandRun`), and of a terminal whose newest output one has (`newest_state`). Pure.
+"""The marks in a shell's output (`MarkReader`), and what they mean for one command (`CommandRun`) or the shell (`newest_state`).
 
-The marks that our shells put into their output: `MarkReader`, from bytes in any pieces to `Mark`s. Pure.
-
-OSC 133 as FinalTerm began it ("Semantic prompts", Per Bothner): A, B, C, D;n, and P;k=s for the prompt of a second line; each
-with `aid=`, the terminal's own key. Marks without it are somebody else's and only bytes. D;n;k=p is our own: the D that
-stands in the prompt itself.
+The marks are OSC 133 as FinalTerm introduced it ("Semantic prompts", Per Bothner): A, B, C, D;n, and P;k=s for the prompt of a
+second line. Each one has `aid=`, the terminal's own key: a mark without it comes from another program, and counts as plain
+bytes. D;n;k=p is our own: the D that is part of the prompt itself. Pure; the shells' start files make the marks.
 """
 
 import re
@@ -12,20 +10,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, cast
 
-# A: a prompt is about to come, B: it has been shown, C: a command begins, D: it has ended, P: the shell wants more lines,
-# E: a D that is part of the prompt, which a line editor may draw several times, L: the shell has taken what was typed (it
-# ends bracketed paste; anybody may write that).
+# A: a prompt comes next; B: the prompt is complete; C: a command begins; D: it has ended; P: the shell wants more lines; E: a D
+# that is part of the prompt, which a line editor may draw several times; L: the shell has taken the typed line (it switches
+# bracketed paste off, which any program may do, too).
 Kind = Literal["A", "B", "C", "D", "E", "P", "L"]
 
 _INTRODUCER = b"\x1b]133;"
 _TAKEN = b"\x1b[?2004l"
-_MAX_BYTES = 256  # of a mark; ours have 60
+_MAX_BYTES = 256  # of a mark; our own have 60
 _KEY = re.compile(r"[0-9a-zA-Z-]{8,64}\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One mark: bytes `start` to `end` of the output. `exit_code` with D and E only."""
+    """One mark: bytes `start` to `end` of the output. `exit_code` is set for D and E only."""
 
     kind: Kind
     start: int
@@ -42,7 +40,7 @@ class MarkReader:
         """Begin at an offset of the output.
 
         Raises:
-            ValueError: The key is none.
+            ValueError: The key is invalid.
         """
         if _KEY.match(key) is None:
             raise ValueError("not a terminal's key")
@@ -53,11 +51,11 @@ class MarkReader:
 
     @property
     def position(self) -> int:
-        """The offset behind what was looked at."""
+        """The offset behind the bytes that were examined."""
         return self._position
 
     def feed(self, data: bytes) -> list[Mark]:
-        """Take the next bytes; return the marks that are whole now."""
+        """Take the next bytes; return the marks that are complete now."""
         window = self._kept + data
         base = self._position - len(self._kept)
         self._position += len(data)
@@ -70,17 +68,19 @@ class MarkReader:
             exit_code = None if code is None else int(code)
             found.append(Mark(kind, base + match.start(), base + match.end(), exit_code))
             seen = match.end()
+        # A mark may be cut by the end of these bytes: its beginning is kept for the next ones.
         self._kept = _beginning(window, seen)
         return found
 
     def skip(self, position: int) -> None:
-        """Go on at another offset: what lies between is not there."""
+        """Continue at another offset: the bytes in between are not available."""
         self._kept = b""
         self._position = position
 
 
 def _beginning(window: bytes, seen: int) -> bytes:
-    """Return what may be the beginning of a mark at the end of a window. A mark holds no second ESC."""
+    """Return what may be the beginning of a mark at the end of a window. A mark contains no second ESC."""
+    # Only the last ESC can begin an unfinished mark, and not farther from the end than a mark is long.
     start = window.rfind(b"\x1b", max(seen, len(window) - _MAX_BYTES))
     if start < 0:
         return b""
@@ -90,17 +90,17 @@ def _beginning(window: bytes, seen: int) -> bytes:
 
 
 class CommandRun:
-    """One command from when it was typed to the next prompt.
+    """One command, from the moment when it was typed to the next prompt.
 
-    Its output lies between the first C and the last D (bash and zsh mark each command of several lines), without what the
-    shell prints between a D and the next A or C. A line that the shell cannot parse has no C: then its output is what
-    follows the taking of the line.
+    Its output is between the first C and the last D (bash and zsh mark each command of several lines), without what the shell
+    prints between a D and the next A or C. A line that the shell cannot parse has no C: then its output is everything after
+    the shell has taken the line.
 
     Attributes:
-        exit_code: The last D's.
+        exit_code: That of the last D.
         has_begun: The shell runs it, or has found out that it cannot.
-        is_over: A prompt stands behind it.
-        wants_more: The shell asks for further lines: it is not finished.
+        is_over: A prompt follows it.
+        wants_more: The shell asks for further lines: the command is not finished.
         end: The offset behind the prompt, once it is over.
     """
 
@@ -118,29 +118,31 @@ class CommandRun:
     )
 
     def __init__(self) -> None:
-        """It has been typed."""
+        """Begin at the moment when the command has been typed."""
         self.exit_code: int | None = None
         self.has_begun = False
         self.is_over = False
         self.wants_more = False
         self.end = 0
-        self._has_code = False  # since the last A or C: of two D in a row the first is the command's
+        self._has_code = False  # since the last A or C: of two D in a row the first belongs to the command
         self._is_at_prompt = False  # since an A
         self._runs = False
         self._open: int | None = None
         self._ranges: list[tuple[int, int]] = []
 
     def take(self, marks: Iterable[Mark]) -> None:
-        """Go on by these marks; what follows its end is not looked at."""
+        """Take these marks into account; marks after the command's end are ignored."""
         for mark in marks:
             if not self.is_over:
                 self._take(mark)
 
     def _take(self, mark: Mark) -> None:
         match mark.kind:
+            # The line was taken, and no C has come: whatever follows may be the message of a syntax error.
             case "L" if not self._runs and not self._ranges:
                 self._open = mark.end
             case "C":
+                # With the first C it is certain where output begins: what was collected before is the shell's own.
                 if not self._runs:
                     self._ranges.clear()
                 else:
@@ -151,10 +153,11 @@ class CommandRun:
             case "D" | "E" if mark.kind == "D" or self._runs:
                 self.has_begun = True
                 if mark.kind == "E" and self._is_at_prompt:
-                    self._open = None  # what the prompt's own commands have printed
+                    self._open = None  # printed by the prompt's own commands, not by this one
                 self._close(mark.start)
                 if not self._has_code:
                     self.exit_code, self._has_code = mark.exit_code, True
+            # The prompt begins; its own text is not output, and a later D only repeats the code.
             case "A" if self.has_begun:
                 self._close(mark.start)
                 self._open, self._has_code, self._is_at_prompt = mark.end, False, True
@@ -168,7 +171,7 @@ class CommandRun:
 
     @property
     def is_parsed(self) -> bool:
-        """Whether the shell has run anything of it."""
+        """Whether the shell has run any part of it."""
         return self._runs
 
     @property
@@ -181,20 +184,20 @@ class CommandRun:
         self._open = None
 
     def ranges(self, now: int) -> list[tuple[int, int]]:
-        """Return where its output lies, as [from, to) in order; `now` is the end of what there is."""
+        """Return the ranges [from, to) of its output, in order; `now` is the end of the bytes so far."""
         open_range = [(self._open, now)] if self._open is not None and now > self._open else []
         return [*self._ranges, *open_range]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellState:
-    """What a shell does.
+    """What a shell does at a moment.
 
     Attributes:
-        is_ready: It shows a prompt, and nothing but that.
-        wants_more: It shows the prompt of a further line.
-        exit_code: Of the command that ended last; None while one runs, or when none has ended in what was looked at.
-        taken_at: Where it has begun or ended something last; -1: nowhere.
+        is_ready: It shows a prompt, and nothing else.
+        wants_more: It shows the prompt for a further line.
+        exit_code: That of the last command that ended; None while one runs, or if none has ended in these bytes.
+        taken_at: The offset at which it last began or ended a command; -1: none in these bytes.
     """
 
     is_ready: bool = False
@@ -204,12 +207,12 @@ class ShellState:
 
 
 def newest_state(marks: Iterable[Mark]) -> ShellState:
-    """Return what a shell does whose newest output holds these marks.
+    """Return what a shell does whose newest output has these marks.
 
-    Prompts come last, so that without any mark in it a command runs that has written all of it.
+    A prompt always comes last. So if there is no mark at all, a command runs that has written all of these bytes.
     """
     is_ready = wants_more = has_code = False
-    may_prompt = True  # no command runs; the beginning may be cut off
+    may_prompt = True  # no command runs, as far as is known: the beginning may be cut off
     code: int | None = None
     taken_at = -1
     for mark in marks:

@@ -1,27 +1,30 @@
-"""What a person sees of a terminal: `draw`, rows of text made of its newest bytes by a terminal emulator (decision 101). Pure."""
+"""What a person sees of a terminal: `draw` makes rows of text of its newest bytes. Pure.
+
+A terminal emulator does the work (decision 101). Which bytes are the newest is decided by the engine's terminals.
+"""
 
 import re
 from collections.abc import Sequence
 from typing import Any
 
-# Strings to the terminal that pyte would print (DCS, SOS, PM, APC), and private sequences that it would take for others.
+# Strings to the terminal that pyte would print (DCS, SOS, PM, APC), and private sequences that it would misread.
 _STRINGS = re.compile(rb"\x1b[PX^_][^\x1b]*(?:\x1b\\)?|\x1b\[[<=>][0-?]*[ -/]*[@-~]|\x1b\[[0-?]*[ -/]+[@-~]")
 _SEQUENCE = re.compile(rb"(\x1b\[[0-?]*[@-~])")  # ECMA-48, 5.4
 _ALTERNATE = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])\Z")
-_MAX_CELLS = 1000  # rows or columns
+_MAX_CELLS = 1000  # rows or columns: a larger window would make drawing slow, and no display has one
 
 
 def draw(data: bytes, *, rows: int, cols: int, resizes: Sequence[tuple[int, int, int]] = ()) -> str:
     """Return the rows of a screen, from the first to the last that shows something, without trailing spaces.
 
-    `data` is the newest output: it may begin in the middle of anything. What was written while a program had the
-    alternate screen (vim, less) is gone when it has given that back.
+    `data` is the newest output, and may begin anywhere. What a program wrote to the alternate screen (vim, less) is gone once
+    the program has returned from it.
 
     Args:
         data: The bytes.
         rows: Height when the first of them was written.
         cols: Width at that time.
-        resizes: Behind how many bytes it got how many rows and columns, in order.
+        resizes: Changes of the size, in order: (number of bytes before it, rows, columns).
     """
     drawing = _Drawing(min(rows, _MAX_CELLS), min(cols, _MAX_CELLS))
     position = 0
@@ -34,6 +37,7 @@ def draw(data: bytes, *, rows: int, cols: int, resizes: Sequence[tuple[int, int,
 
 
 def _write(drawing: "_Drawing", data: bytes) -> None:
+    # The split alternates between plain text and control sequences: those are at odd positions.
     for place, piece in enumerate(_SEQUENCE.split(_STRINGS.sub(b"", data))):
         switch = _ALTERNATE.match(piece) if place % 2 else None
         if switch is not None:
@@ -46,7 +50,7 @@ class _Drawing:
     """A screen that is being written to."""
 
     def __init__(self, rows: int, cols: int) -> None:
-        import pyte  # noqa: PLC0415 -- start-up time: 40 ms that only who wants a screen has to pay
+        import pyte  # noqa: PLC0415 -- start-up time: 40 ms, only for callers that want a screen
 
         self._open = pyte.ByteStream
         self._screen = pyte.Screen(cols, rows)
@@ -58,15 +62,15 @@ class _Drawing:
         try:
             self._stream.feed(piece)
         except (TypeError, ValueError, IndexError, KeyError):
-            # pyte calls its methods with whatever parameters a sequence has. One that it does not know is left out.
+            # pyte calls its methods with whatever parameters a sequence has. A sequence that makes one fail is left out.
             self._stream = self._open(self._screen)
 
     def resize(self, rows: int, cols: int) -> None:
-        """Give it another size; as in xterm the rows at the top go first."""
+        """Change its size; as in xterm, rows at the top are dropped first."""
         self._screen.resize(rows, cols)
 
     def switch(self, *, to_alternate: bool) -> None:
-        """Lend the screen, or take it back as it was."""
+        """Give the screen to a program, or restore what it showed before."""
         screen = self._screen
         if to_alternate and self._saved is None:
             self._saved = (dict(screen.buffer), (screen.cursor.x, screen.cursor.y))

@@ -1,6 +1,6 @@
-"""A command as it is typed into a shell: `typed_command`, bytes for the terminal. Pure.
+"""What is typed into a shell: commands of any number of lines (`typed_command`), and keys by name (`typed_keys`). Pure.
 
-Keys by name, and what terminals send for them (xterm, "PC-Style Function Keys"). Pure.
+Keys are sent as terminals send them (xterm, "PC-Style Function Keys").
 """
 
 from collections.abc import Sequence
@@ -8,23 +8,22 @@ from collections.abc import Sequence
 from outlive.core.errors import InvalidRequest
 from outlive.core.terminal import ShellKind
 
-# Keys that no keyboard has; the start files bind them.
-_CLEAR = b"\x1b[133;1~"  # what is typed already goes
+# Keys that no keyboard has; the shells' start files bind them.
+_CLEAR = b"\x1b[133;1~"  # removes what is typed already
 _SUBMIT = {"fish": b"\x1b[133;2~"}
 _PASTE, _PASTE_END = b"\x1b[200~", b"\x1b[201~"
 _KILL_LINE = b"\x15"  # termios(3), VKILL
-# What a terminal or a line editor takes for a key even in a paste.
+# What a terminal or a line editor reads as a key, even within a paste.
 _KEYS = {chr(code) for code in (*range(32), 127)} - {"\t", "\n"}
-_MAX_LINE_BYTES = (
-    4000  # n_tty keeps 4095 of a line that nobody edits (termios(3), "Canonical and noncanonical mode")
-)
+# n_tty keeps 4095 bytes of a line without a line editor (termios(3), "Canonical and noncanonical mode").
+_MAX_LINE_BYTES = 4000
 
 
 def typed_command(command: str, shell: ShellKind, key: str) -> bytes:
-    """Return what is sent to a shell at its prompt so that it runs a command of any number of lines.
+    """Return the bytes to send to a shell at its prompt so that it runs a command of any number of lines.
 
     Raises:
-        InvalidRequest: The command is empty, holds control characters that are keys, or lines that are too long for a
+        InvalidRequest: The command is empty, contains control characters that are keys, or has lines that are too long for a
             shell without a line editor.
     """
     text = command.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
@@ -37,9 +36,11 @@ def typed_command(command: str, shell: ShellKind, key: str) -> bytes:
         data = text.encode()
     except UnicodeEncodeError:
         raise InvalidRequest("invalid_params", "Half of a surrogate pair in the command.") from None
+    # A shell with a line editor of its own: as a bracketed paste, in which newlines run nothing, then the key that runs it.
     if shell != "sh":
         return b"".join((_CLEAR, _PASTE, data, _PASTE_END, _SUBMIT.get(shell, b"\r")))
-    # One compound line: the shell has read all of it before the first word runs, so nothing of it is taken for input.
+    # One compound line: the shell has read all of it before its first word runs, so no part is taken for a program's input.
+    # Within single quotes only the quote itself has to be escaped (POSIX.1-2017, 2.2.2).
     quoted = data.replace(b"'", b"'\\''")
     before = f"printf '\\033]133;C;aid=%s\\007' {key}; eval '".encode()
     behind = f"'; printf '\\033]133;D;%s;aid=%s\\007' \"$?\" {key}\n".encode()
@@ -53,7 +54,7 @@ def typed_command(command: str, shell: ShellKind, key: str) -> bytes:
 
 
 def prompts(key: str) -> dict[str, str]:
-    """Return the prompts (PS1) of a shell that reads no start file of ours, with its marks."""
+    """Return the prompts (PS1), with our marks, of a shell that reads no start file of ours."""
     first, begin, last = (f"\x1b]133;{mark};aid={key}\x07" for mark in ("D;$?;k=p", "A", "B"))
     return {"PS1": f"{first}{begin}$ {last}"}
 
@@ -77,10 +78,10 @@ KEYS = {
 
 
 def check_keys(keys: Sequence[str]) -> None:
-    """Let names of keys pass, in either case.
+    """Do nothing for names of keys, in upper or lower case.
 
     Raises:
-        ValueError: One is no key; the message lists those that are.
+        ValueError: A name is no key; the message lists all keys.
     """
     for key in keys:
         if key.lower() not in KEYS:
@@ -88,6 +89,6 @@ def check_keys(keys: Sequence[str]) -> None:
 
 
 def typed_keys(text: str | None, keys: Sequence[str] | None) -> bytes:
-    """Return what is sent for a text and the keys behind it."""
+    """Return the bytes to send for a text and the keys behind it."""
     typed = (text or "") + "".join(KEYS[key.lower()] for key in keys or ())
     return typed.encode("utf-8", "replace")

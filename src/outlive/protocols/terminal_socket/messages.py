@@ -1,4 +1,7 @@
-"""The control messages of outlive.terminal.v1: JSON objects in text frames, told apart by `type`."""
+"""The control messages of outlive.terminal.v1: JSON objects in text frames, distinguished by `type`.
+
+Output and input never come this way: they are binary frames of raw bytes.
+"""
 
 from typing import Annotated, Literal
 
@@ -32,14 +35,15 @@ class Where(msgspec.Struct, frozen=True, tag_field="type", tag="where"):
     """Asks for a `cursor` message."""
 
 
+# What viewers send.
 ClientMessage = ResizeMessage | SendSignal | EndOfFile | Where
 
 
 class HelloMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="hello"):
     """The first message. Output follows from `cursor` on; rows and cols are null where there is no terminal (any more).
 
-    `end` is where the output ended then: what it asks before that (for the cursor's place, for instance) was asked of
-    others, and a terminal emulator should not answer.
+    `end` is where the output ended at that time: questions of the terminal before it (for the cursor's position, for instance)
+    were meant for earlier viewers, and a terminal emulator should not answer them.
     """
 
     cursor: str
@@ -68,14 +72,14 @@ class GapMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", ta
 
 
 class Redacted(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="redacted"):
-    """In the output between the message before and `cursor`, `count` secrets are stars (each is told once)."""
+    """In the output between the previous message and `cursor`, `count` secrets are redacted (each is counted once)."""
 
     count: int
     cursor: str
 
 
 class Exited(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="exited"):
-    """The process has ended; both are null when nothing can know how. `error` is a sentence where the end was forced."""
+    """The process has ended; code and signal are null when its end cannot be known. `error` is set if the end was forced."""
 
     exit_code: int | None
     signal: int | None
@@ -85,24 +89,26 @@ class Exited(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="e
 
 
 class Closed(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="closed"):
-    """Nothing will come any more: nobody holds the terminal."""
+    """Nothing will come any more: no process holds the terminal."""
 
     cursor: str
 
 
 class Notice(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="notice"):
-    """Something that was asked for did not happen; `reason` is the error's stable word."""
+    """A request of the viewer failed; `reason` is the error's stable word."""
 
     reason: str
     message: str
     about: str
 
 
+# What the server sends.
 ServerMessage = HelloMessage | CursorTold | GapMessage | Redacted | Exited | Closed | Notice
 
+# Made once: `type` selects the struct, and unknown members are skipped.
 _decoder = msgspec.json.Decoder(ClientMessage)
 _encoder = msgspec.json.Encoder()
-_MAX_SHOWN = 200  # characters of what is wrong
+_MAX_SHOWN = 200  # characters of a fault that are repeated to the client
 
 
 def decode_message(text: str) -> ClientMessage:

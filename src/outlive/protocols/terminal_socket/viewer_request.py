@@ -1,8 +1,7 @@
-"""What a viewer asks for when it connects: `Opening`, the query of its address, and the subprotocol.
+"""What a viewer asks for when it connects (`Opening`, the subprotocol), and where its view of the output begins (`sane_start`).
 
-A sane place to begin in a terminal's output: `sane_start`, never within a character or an escape sequence.
-
-Sequences as in ECMA-48 (5th edition, sections 5.3 to 5.6) and as terminals read them: a new ESC, CAN or SUB ends an unfinished one.
+A view never begins within a character or an escape sequence. Sequences are those of ECMA-48 (5th edition, sections 5.3 to 5.6),
+read as terminals do: a new ESC, CAN or SUB ends an unfinished one. Bytes are sent in `frontends.terminal`.
 """
 
 import re
@@ -13,9 +12,8 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 
 CONTROLLED = "outlive.terminal.v1"  # text frames are control messages
-PLAIN = (
-    "outlive.terminal.plain"  # as without any: a browser that offers a token must be answered with something
-)
+# The same as without a subprotocol: a browser that offers a token as one must be answered with something.
+PLAIN = "outlive.terminal.plain"
 
 _SWITCHES = {"": False, "0": False, "false": False, "1": True, "true": True}
 _MOST_CELLS = 65535  # struct winsize holds 16 bits (ioctl_tty(2))
@@ -47,7 +45,7 @@ class Opening:
 
 
 def chosen_subprotocol(offered: Sequence[str]) -> str | None:
-    """Return the one to answer with: control messages where they are offered; None where neither is."""
+    """Return the subprotocol to answer with: control messages if they are offered; None if neither is."""
     return next((known for known in (CONTROLLED, PLAIN) if known in offered), None)
 
 
@@ -62,6 +60,7 @@ def _size(query: Mapping[str, str]) -> tuple[int, int] | None:
     rows, cols = query.get("rows", ""), query.get("cols", "")
     if not rows and not cols:
         return None
+    # One of them alone is refused by the other's check.
     return _cells("rows", rows), _cells("cols", cols)
 
 
@@ -73,12 +72,11 @@ def _cells(name: str, text: str) -> int:
     return int(text)
 
 
-CONTEXT_BYTES = (
-    32 * 1024
-)  # before the wanted place: what begins there may reach beyond it; longer strings are pictures
-LOOK_BYTES = 16 * 1024  # behind it
+# Bytes that are examined before the wanted position: a sequence that begins there may reach beyond it. Longer ones are pictures.
+CONTEXT_BYTES = 32 * 1024
+LOOK_BYTES = 16 * 1024  # bytes that are examined behind it
 
-# OSC ends with BEL, too; the other strings (DCS, SOS, PM, APC) with ST alone.
+# OSC also ends with BEL; the other strings (DCS, SOS, PM, APC) end with ST alone.
 _SEQUENCE = re.compile(
     rb"\x1b(?:\[[ -?]*[@-~]?|\][^\x07\x18\x1a\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x18\x1a\x1b]*(?:\x1b\\)?|[ -/]*[0-~]?)",
     re.DOTALL,
@@ -87,12 +85,13 @@ _LONGEST_CHARACTER = 4
 
 
 def sane_start(data: bytes, wanted: int) -> int:
-    """Return the first good place of `data` at `wanted` or behind: a line's beginning where there is one, else a character's.
+    """Return the first good position in `data` at or behind `wanted`: where a line begins if one does, else a character.
 
-    `data` is what lies around the wanted place, as far as it is known; the place after its last byte is possible, too.
+    `data` are the bytes around the wanted position, as far as they are known; the position behind the last one is possible.
     """
     newline = data.find(b"\n", max(0, wanted - 1))
     character = _character_start(data, wanted)
+    # Sequences that reach across the wanted position, or across the newline found, push the beginning behind them.
     for found in _SEQUENCE.finditer(data):
         begin, end = found.span()
         if end <= wanted:
@@ -107,6 +106,7 @@ def sane_start(data: bytes, wanted: int) -> int:
 
 
 def _character_start(data: bytes, wanted: int) -> int:
+    # A byte 10xxxxxx continues a character (RFC 3629, section 3); after three of them the text is no UTF-8 anyway.
     place = wanted
     while place < min(len(data), wanted + _LONGEST_CHARACTER - 1) and data[place] & 0xC0 == 0x80:
         place += 1
