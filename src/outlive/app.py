@@ -265,9 +265,9 @@ class Application:
         return LiveView(
             starts=self._engine.starts.count,
             states=Counter(process.state for process in live),
-            stdout_bytes=sum(process.stdout_bytes for process in live),
-            stderr_bytes=sum(process.stderr_bytes for process in live),
-            subscribers=sum(process.subscriber_count for process in self._engine.queries.live()),
+            stdout_bytes=sum(process.status.stdout_bytes for process in live),
+            stderr_bytes=sum(process.status.stderr_bytes for process in live),
+            subscribers=sum(len(process.subscribers) for process in self._engine.queries.live()),
             lag_bytes=self._jsonrpc.lag_bytes,
             connections=self._jsonrpc.open_count + self._terminal.open_count,
         )

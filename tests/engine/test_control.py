@@ -159,17 +159,17 @@ async def test_descendants_keep_a_complete_process_open(engine: Engine, gate: Ga
     """Complete and closed are two events; what comes between belongs to descendants."""
     process = await run(engine, f"({gate.wait}; echo late) & echo early")
     assert (process.is_complete, process.is_closed) == (True, False)
-    assert (process.complete_stdout_bytes, process.record.is_closed) == (6, False)
+    assert (process.status.complete_stdout_bytes, process.record.is_closed) == (6, False)
     assert process in engine.connections.live_of("c1")
     gate.open()
     async with asyncio.timeout(15):
         await engine.queries.wait(process, until="closed")
-    assert process.stdout_bytes == 11
+    assert process.status.stdout_bytes == 11
     assert (await output_of(process))[0] == b"early\n"
     assert b"".join(one.data for one in await engine.queries.read(process, BEGINNING)) == b"early\nlate\n"
     await settled(engine, process)
     again = await engine.queries.find(process.process_id)
-    assert (again.complete_stdout_bytes, again.is_closed, again.stdout_bytes) == (6, True, 11)
+    assert (again.status.complete_stdout_bytes, again.is_closed, again.status.stdout_bytes) == (6, True, 11)
 
 
 async def test_descendants_of_an_ended_process_can_be_cancelled(engine: Engine, marker: Marker) -> None:
@@ -189,7 +189,7 @@ async def test_blocked_output_goes_on_when_it_is_released(engine: Engine) -> Non
     )
     got, cursor = 0, BEGINNING
     async with asyncio.timeout(20):
-        while not (process.is_complete and got == process.stdout_bytes):
+        while not (process.is_complete and got == process.status.stdout_bytes):
             data = process.log.pread(0, 262144, got)
             assert data.strip(b"x") == b""
             got += len(data)
@@ -197,7 +197,7 @@ async def test_blocked_output_goes_on_when_it_is_released(engine: Engine) -> Non
                 await engine.controls.release(process, stdout_bytes=got, stderr_bytes=0)
             await asyncio.sleep(0.002)
     assert got == 8_000_000
-    assert process.has_gaps
+    assert process.status.has_gaps
     [first, *_] = await engine.queries.read(process, cursor)
     assert first.is_gap
     assert first.offset == 0
@@ -239,7 +239,7 @@ async def test_a_broken_subscriber_stops_nobody_elses_stream(
     def broken() -> None:
         raise RuntimeError("a subscriber's fault")
 
-    process.subscribe(broken)
+    process.subscribers.add(broken)
     assert await output_of(process) == (b"x\n", b"")
     assert "subscriber of a process failed" in caplog.text
 

@@ -146,7 +146,7 @@ async def test_what_cannot_run_is_refused_before_the_keeper_is_asked(
 async def test_the_longest_word_the_system_takes_runs(engine: Engine) -> None:
     process = await engine.starts.start(Command(argv=("printf", "%s", "a" * 131_071)), owner=ME)
     await engine.queries.wait(process)
-    assert process.stdout_bytes == 131_071
+    assert process.status.stdout_bytes == 131_071
 
 
 async def test_a_start_that_the_kernel_refuses_is_remembered_as_failed(

@@ -59,7 +59,7 @@ async def live_process(engine: Engine, caller: Caller) -> Process:
     async with asyncio.timeout(10):
         while True:
             for process in engine.queries.live():
-                if process.record.owner.principal == caller.principal and process.is_acknowledged:
+                if process.record.owner.principal == caller.principal and process.status.is_acknowledged:
                     return process
             await asyncio.sleep(0.005)
 
@@ -67,7 +67,7 @@ async def live_process(engine: Engine, caller: Caller) -> Process:
 async def seen(process: Process, text: str) -> None:
     """Wait until a process has written `text` to stdout."""
     woken = asyncio.Event()
-    unsubscribe = process.subscribe(woken.set)
+    unsubscribe = process.subscribers.add(woken.set)
     try:
         async with asyncio.timeout(10):
             while text.encode() not in process.log.pread(0, 65536, 0):

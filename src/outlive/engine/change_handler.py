@@ -9,8 +9,8 @@ from outlive.engine.event_publisher import EventPublisher
 from outlive.engine.groups import ConcurrencyLimits
 from outlive.engine.output_redaction import Redaction
 from outlive.engine.process import Process
+from outlive.engine.process_state import Change
 from outlive.engine.registry_feed import RegistryFeed
-from outlive.engine.told import Change
 from outlive.engine.unread import Unread
 
 _ENDING = int(Change.COMPLETED | Change.CLOSED)

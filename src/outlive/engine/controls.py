@@ -79,7 +79,7 @@ class Controls:
         process.note = process.note or note  # the first one counts, as in the keeper
         grace_s = process.grace_s if grace_s is None else grace_s
         while True:
-            was_known = process.is_acknowledged
+            was_known = process.status.is_acknowledged
             try:
                 await self._backend.stop(process.process_id, cause=cause, grace_s=grace_s, note=note)
             except InvalidState:
@@ -92,7 +92,7 @@ class Controls:
         """Return when it is known whether a process that is being started runs."""
         try:
             async with asyncio.timeout(_DECIDED_S):
-                await until(process, lambda one: one.is_acknowledged)
+                await until(process, lambda one: one.status.is_acknowledged)
         except TimeoutError:
             text = f"The start of {process.process_id} is not answered yet: it may run."
             details = {"process_id": process.process_id}
@@ -185,7 +185,7 @@ class Controls:
         if process.is_ended:
             raise _ended(process)
         if process.terminal is not None:  # what was drawn before was drawn for another size
-            size = WindowSize(process.stdout_bytes, rows, cols)
+            size = WindowSize(process.status.stdout_bytes, rows, cols)
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(note_size, process.folder, size)
         await self._backend.resize(process.process_id, rows=rows, cols=cols)
@@ -227,7 +227,7 @@ class Controls:
 
 def _confirm_pause(events: EventPublisher, process: Process, *, is_paused: bool) -> None:
     """Take over an acknowledgement; the doorbell behind it then changes nothing, so it is published here."""
-    if process.confirm_pause(is_paused=is_paused):
+    if process.status.confirm_pause(is_paused=is_paused):
         events.publish_process(StateChanged, process)
 
 

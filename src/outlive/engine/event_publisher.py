@@ -25,7 +25,7 @@ from outlive.core.events import (
 )
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.process import Process
-from outlive.engine.told import Change
+from outlive.engine.process_state import Change
 
 _logger = logging.getLogger(__name__)
 

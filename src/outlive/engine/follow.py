@@ -21,7 +21,7 @@ async def follow(
     Cancellation: safe; the next call goes on at `OutputChunk.after(cursor, chunks)`.
     """
     woken = asyncio.Event()
-    unsubscribe = process.subscribe(woken.set, reads=True)
+    unsubscribe = process.subscribers.add(woken.set, reads=True)
     try:
         while True:
             woken.clear()
@@ -43,7 +43,7 @@ async def follow(
 
 def _until_completion(process: Process, chunks: list[OutputChunk]) -> list[OutputChunk]:
     """Cut off what was written after the completion."""
-    ends = (process.complete_stdout_bytes or 0, process.complete_stderr_bytes or 0)
+    ends = (process.status.complete_stdout_bytes or 0, process.status.complete_stderr_bytes or 0)
     kept = []
     for chunk in chunks:
         end = min(chunk.end, ends[chunk.stream])

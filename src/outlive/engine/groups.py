@@ -152,7 +152,7 @@ class ConcurrencyLimits:
             process, command = line.popleft()
             if not line:
                 del self._lines[key]
-            process.admit()
+            process.status.admit()
             self.enter(process)
             self._pending.spawn(self._start(self._admission, process, command))
 

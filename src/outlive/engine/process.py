@@ -1,6 +1,6 @@
 """The server's live object of one process: `Process`, what it is and how to read and watch it.
 
-Holds no output and no queue: readers take bytes from `log` at their own cursor and are woken by `subscribe`.
+Holds no output and no queue: readers take bytes from `log` at their own cursor and are woken by `subscribers`.
 Only the event loop's thread touches it. Some 2 KB each: the server may hold thousands.
 """
 
@@ -18,8 +18,9 @@ from outlive.core.location import Location
 from outlive.core.process import ProcessRecord
 from outlive.core.terminal import TerminalNote
 from outlive.engine.output_redaction import Redaction
+from outlive.engine.process_state import CAUSES, ProcessState
 from outlive.engine.retention_time import boot_time
-from outlive.engine.told import CAUSES, Watched
+from outlive.engine.subscribers import Subscribers
 from outlive.policy.redaction import Redactor
 from outlive.store.end_sentences import ended_sentence, loss_sentence
 from outlive.store.log_mask import REST_S, Hiding
@@ -30,8 +31,8 @@ from outlive.store.rows import StoredProcess, at_time
 _PATTERNS = Redactor()
 
 
-class Process(Watched):
-    """One process: running, or ended and loaded again. `Told` has its changing state, `Watched` who is woken by it.
+class Process:
+    """One process: running, or ended and loaded again.
 
     Attributes (written by the engine only):
         process_id: Its permanent id.
@@ -39,6 +40,8 @@ class Process(Watched):
         connection_id: The connection that started it; None when it was none.
         output_limit: Bytes of output that are kept; None when there is no limit.
         folder: The process's folder, absolute.
+        status: Its numbers that change, as the keeper has reported them.
+        subscribers: What is woken by its changes.
     """
 
     __slots__ = (
@@ -56,6 +59,8 @@ class Process(Watched):
         "key",
         "output_limit",
         "process_id",
+        "status",
+        "subscribers",
     )
 
     def __init__(
@@ -67,7 +72,8 @@ class Process(Watched):
         redaction: Redaction | None = None,
     ) -> None:
         """Begin with a record whose unchanging fields stay as they are; without `redaction`, `_hide_patterns` hides."""
-        super().__init__(base)
+        self.status = ProcessState(base)
+        self.subscribers = Subscribers()
         self.process_id: ProcessId = base.process_id
         self.key = id_to_bytes(base.process_id)
         self.connection_id = base.owner.connection_id
@@ -87,10 +93,35 @@ class Process(Watched):
         """Load a process from the registry (or its folder)."""
         process = cls(stored.record, folder, output_limit=stored.output_limit, redaction=redaction)
         if stored.complete is not None:
-            process.complete_stdout_bytes = stored.complete.stdout
-            process.complete_stderr_bytes = stored.complete.stderr
+            process.status.complete_stdout_bytes = stored.complete.stdout
+            process.status.complete_stderr_bytes = stored.complete.stderr
         process._ended_boot = stored.ended_boot
         return process
+
+    @property
+    def state(self) -> State:
+        """Where it is in its life."""
+        return self.status.state
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the main process has ended (its output may still be drained)."""
+        return self.status.is_ended
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has ended and its output is whole."""
+        return self.status.is_complete
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is complete and nothing can write to its streams any more."""
+        return self.status.is_closed
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing about it can change any more: closed, and nothing is left of its tree."""
+        return self.status.is_finished
 
     @property
     def is_detached(self) -> bool:
@@ -100,7 +131,7 @@ class Process(Watched):
     @property
     def pid(self) -> int | None:
         """The main process's pid, once it was started."""
-        return self._pid or None
+        return self.status.pid or None
 
     @property
     def principal(self) -> str:
@@ -155,61 +186,32 @@ class Process(Watched):
     @note.setter
     def note(self, note: str) -> None:
         self._note = note
-        self._has_news = True
+        self.status.has_news = True
 
     @property
     def record(self) -> ProcessRecord:
         """A snapshot; one is made for each state."""
         snapshot = self._snapshot
-        if snapshot is None or self._has_news:
-            snapshot = self._snapshot = self._make_record()
-            self._has_news = False
+        if snapshot is None or self.status.has_news:
+            snapshot = self._snapshot = _record_of(
+                self._base, self.status, note=self._note, output_limit=self.output_limit
+            )
+            self.status.has_news = False
         return snapshot
 
     @property
     def identity_record(self) -> ProcessRecord:
         """A snapshot for what does not change while it runs: who, what, pid; the rest may be older than `record`'s."""
         newest = self._snapshot
-        return newest if newest is not None and newest.pid == self._pid else self.record
-
-    def _make_record(self) -> ProcessRecord:
-        base, state, cause = self._base, self.state, CAUSES[self._cause]
-        record = thawed(base)
-        record.state = state
-        record.cause = cause
-        record.pid = self._pid or None
-        record.exit_code = self._code if state is State.EXITED else None
-        record.exit_signal = self._code if state is State.SIGNALED else None
-        record.started_at = at_time(self._started_ns) if self._started_ns else None
-        record.ended_at = at_time(self._ended_ns) if self._ended_ns and self.is_ended else None
-        record.stdout_bytes = self.stdout_bytes
-        record.stderr_bytes = self.stderr_bytes
-        record.is_complete = self.is_complete
-        record.is_closed = self.is_closed
-        record.is_stalled = self.is_stalled
-        record.is_unknown = self.is_unknown
-        record.has_gaps = self.has_gaps
-        record.output_lost = self.output_lost
-        record.descendants = self._descendants
-        if base.error is None and self.is_ended:
-            record.error = ended_sentence(
-                state,
-                cause,
-                note=self._note,
-                timeout_s=base.timeout_s,
-                output_limit=self.output_limit,
-                errno=self._code,
-                loss=loss_sentence(base.lost_bytes) if self.output_lost else None,
-            )
-        made: ProcessRecord = frozen(record)
-        return made
+        return newest if newest is not None and newest.pid == self.pid else self.record
 
     @property
     def stored(self) -> StoredProcess:
         """What the registry keeps of it now."""
         complete = None
-        if self.complete_stdout_bytes is not None and self.complete_stderr_bytes is not None:
-            complete = Cursor(self.complete_stdout_bytes, self.complete_stderr_bytes)
+        now = self.status
+        if now.complete_stdout_bytes is not None and now.complete_stderr_bytes is not None:
+            complete = Cursor(now.complete_stdout_bytes, now.complete_stderr_bytes)
         if self._ended_boot is None and self.is_ended and not self._base.is_ended:
             self._ended_boot = boot_time()
         return StoredProcess(
@@ -261,14 +263,14 @@ class Process(Watched):
 
     def _wake(self) -> None:
         self._waking = None
-        self.kick()
+        self.subscribers.wake()
 
     def settle_from(self, stored: StoredProcess) -> int:
         """Take over an end that the files tell and no doorbell told; return the `Change` bits. Engine only."""
         self._base = replace(self._base, error=stored.record.error)
         self._ended_boot = self._ended_boot or stored.ended_boot
         self._snapshot = None
-        return self.settle(Process.from_stored(stored, self.folder))
+        return self.status.settle(Process.from_stored(stored, self.folder).status)
 
     def approve(self, approval: ApprovalState) -> None:
         """Take over that it is approved. Engine only."""
@@ -279,6 +281,42 @@ class Process(Watched):
         """Take over other tags and another group. Engine only."""
         self._base = replace(self._base, tags=dict(tags), group=group)
         self._snapshot = None
+
+
+def _record_of(
+    base: ProcessRecord, now: ProcessState, *, note: str, output_limit: int | None
+) -> ProcessRecord:
+    """Return a record: what does not change from `base`, the rest from the numbers as they are now."""
+    state, cause = now.state, CAUSES[now.cause]
+    record = thawed(base)
+    record.state = state
+    record.cause = cause
+    record.pid = now.pid or None
+    record.exit_code = now.code if state is State.EXITED else None
+    record.exit_signal = now.code if state is State.SIGNALED else None
+    record.started_at = at_time(now.started_ns) if now.started_ns else None
+    record.ended_at = at_time(now.ended_ns) if now.ended_ns and now.is_ended else None
+    record.stdout_bytes = now.stdout_bytes
+    record.stderr_bytes = now.stderr_bytes
+    record.is_complete = now.is_complete
+    record.is_closed = now.is_closed
+    record.is_stalled = now.is_stalled
+    record.is_unknown = now.is_unknown
+    record.has_gaps = now.has_gaps
+    record.output_lost = now.output_lost
+    record.descendants = now.descendants
+    if base.error is None and now.is_ended:
+        record.error = ended_sentence(
+            state,
+            cause,
+            note=note,
+            timeout_s=base.timeout_s,
+            output_limit=output_limit,
+            errno=now.code,
+            loss=loss_sentence(base.lost_bytes) if now.output_lost else None,
+        )
+    made: ProcessRecord = frozen(record)
+    return made
 
 
 def _hide_patterns(record: ProcessRecord, *, is_over: Callable[[], bool], held: Callable[[], None]) -> Hiding:

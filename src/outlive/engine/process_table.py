@@ -53,7 +53,7 @@ class ProcessTable:
         self._expected = {
             key
             for key, process in self.live.items()
-            if process.is_acknowledged and not process.location.is_node
+            if process.status.is_acknowledged and not process.location.is_node
         }
         self._mentioned = set()
 
@@ -83,8 +83,8 @@ class ProcessTable:
                 self.strangers[key] = bell
                 self.work.set()
             else:
-                changes = process.absorb(out, err, pid, code, phase, cause, flags, descendants, now_ns=now_ns)
-                process.kick()  # first: clients wait for it
+                changes = process.status.absorb(out, err, pid, code, phase, cause, flags, descendants, now_ns)
+                process.subscribers.wake()  # first: clients wait for it
                 if changes:
                     self._changes.changed(process, changes)
             if self._mentioned is not None:
@@ -101,7 +101,7 @@ class ProcessTable:
     def expect(self, process: Process) -> None:
         """Enter a process that the keeper has still to tell of: if it does not, it has finished."""
         self.enter(process)
-        if self._mentioned is not None and process.is_acknowledged and not process.location.is_node:
+        if self._mentioned is not None and process.status.is_acknowledged and not process.location.is_node:
             self._expected.add(process.key)
 
     def enter(self, process: Process) -> None:

@@ -12,7 +12,7 @@ async def until(process: Process, claim: Callable[[Process], bool]) -> None:
     Waits without a deadline of its own: put it under `asyncio.timeout`. Cancellation: safe.
     """
     woken = asyncio.Event()
-    unsubscribe = process.subscribe(woken.set)
+    unsubscribe = process.subscribers.add(woken.set)
     try:
         while not claim(process):
             woken.clear()

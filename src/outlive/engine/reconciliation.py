@@ -73,7 +73,8 @@ class Reconciliation:
             return None
         left = len(self._left())
         known = sum(
-            process.is_acknowledged and not process.is_unknown for process in self._table.live.values()
+            process.status.is_acknowledged and not process.status.is_unknown
+            for process in self._table.live.values()
         )
         return Progress(known, known + left)
 
@@ -94,7 +95,11 @@ class Reconciliation:
         live = self._table.live
         rows = {} if self._table.synced.is_set() else self._rows
         told = {key: bell[3] for key, bell in self._table.strangers.items()}
-        return {key: pid for key, pid in {**rows, **told}.items() if key not in live or live[key].is_unknown}
+        return {
+            key: pid
+            for key, pid in {**rows, **told}.items()
+            if key not in live or live[key].status.is_unknown
+        }
 
     async def open(self) -> None:
         """Read which processes were unfinished; nothing of them is loaded."""

@@ -19,8 +19,8 @@ from outlive.core.lifecycle import State
 from outlive.engine.change_handler import ChangeHandler
 from outlive.engine.output_redaction import Redaction
 from outlive.engine.process import Process
+from outlive.engine.process_state import Change
 from outlive.engine.process_table import ProcessTable
-from outlive.engine.told import Change
 from outlive.protocols.keeper import Phase
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry
@@ -126,9 +126,9 @@ class Recovery:
                 if self._table.is_told(id_to_bytes(process_id)):
                     continue
                 process = self._loaded(*loaded)
-                if not process.is_acknowledged:  # the keeper may never have heard of it
+                if not process.status.is_acknowledged:  # the keeper may never have heard of it
                     continue
-                process.doubt()
+                process.status.doubt()
                 self._table.expect(process)
                 self._adopted(process)
 
@@ -210,7 +210,7 @@ class Recovery:
         changes = process.settle_from(ended)
         if changes & Change.FINISHED:
             self._changes.changed(process, changes)
-            process.kick()
+            process.subscribers.wake()
 
     async def _read(
         self, process_ids: Iterable[ProcessId], *, is_live: bool

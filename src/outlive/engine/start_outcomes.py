@@ -55,8 +55,8 @@ class StartOutcomes:
     def started(self, process: Process, outcome: StartOutcome) -> None:
         """Take over that a process runs."""
         self.started_count += 1
-        process.confirm_start(outcome.pid, outcome.started_ns)
-        process.kick()
+        process.status.confirm_start(outcome.pid, outcome.started_ns)
+        process.subscribers.wake()
         if outcome.is_existing:
             self._table.doubt(process)
         self._feed.note(process)
@@ -66,7 +66,7 @@ class StartOutcomes:
         """End a process that has waited and will not run any more."""
         stored = _failed_record(process, error, cause=cause)
         changes = process.settle_from(stored)
-        process.kick()
+        process.subscribers.wake()
         self._changes.changed(process, changes)
 
     def _failed(self, process: Process, error: OutliveError) -> None:
@@ -78,7 +78,7 @@ class StartOutcomes:
         if not isinstance(error, BackendUnavailable):
             stored = _failed_record(process, error.message, cause=record.cause)
             process.settle_from(stored)  # for callers that have found it already, and want to end it
-            process.kick()
+            process.subscribers.wake()
             if isinstance(error, StartFailed):
                 self._registry.put(stored)
         self._events.publish_failure(record, error)

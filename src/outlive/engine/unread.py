@@ -30,7 +30,7 @@ class Unread:
 
     def changed(self, process: Process) -> None:
         """Look at a process whose flags have changed."""
-        if process.is_blocked and process not in self._since:
+        if process.status.is_blocked and process not in self._since:
             self._since[process] = None
             self._woken.set()
 
@@ -45,9 +45,9 @@ class Unread:
 
     async def _look(self, now: float) -> None:
         for process, since in list(self._since.items()):
-            if not process.is_blocked or process.is_closed:
+            if not process.status.is_blocked or process.is_closed:
                 del self._since[process]
-            elif process.is_read:
+            elif process.subscribers.has_reader:
                 self._since[process] = None
             elif since is None:
                 self._since[process] = now

@@ -111,7 +111,7 @@ class Sender(Generic[_Followed]):
 
     def begin(self) -> None:
         """Send what there is, and go on until the end."""
-        self._unsubscribe = self.subscription.process.subscribe(self.kick, reads=self._reads)
+        self._unsubscribe = self.subscription.process.subscribers.add(self.kick, reads=self._reads)
         self.kick()
 
     def close(self) -> None:

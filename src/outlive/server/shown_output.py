@@ -45,7 +45,7 @@ async def shown_output(process: Process, *, limit_bytes: int) -> ShownOutput:
 
 
 def _size(process: Process, stream: int) -> int:
-    complete = process.complete_stderr_bytes if stream else process.complete_stdout_bytes
+    complete = process.status.complete_stderr_bytes if stream else process.status.complete_stdout_bytes
     return process.log.size(stream) if complete is None else complete
 
 
@@ -82,7 +82,10 @@ def check_within(process: Process, cursor: Cursor) -> None:
     Raises:
         InvalidRequest: `invalid_cursor`; the details name the end.
     """
-    ends = (max(process.stdout_bytes, process.log.size(0)), max(process.stderr_bytes, process.log.size(1)))
+    ends = (
+        max(process.status.stdout_bytes, process.log.size(0)),
+        max(process.status.stderr_bytes, process.log.size(1)),
+    )
     if cursor.stdout > ends[0] or cursor.stderr > ends[1]:
         text = f"The cursor {cursor} lies behind the end of the output."
         raise InvalidRequest("invalid_cursor", text, details={"end": f"{ends[0]}.{ends[1]}"})

@@ -81,8 +81,8 @@ class WrittenProcess:
 
     def tell(self, phase: Phase, *, flags: int = 0, code: int = 0, pid: int = 7) -> None:
         """Pass on a doorbell and kick."""
-        self.process.absorb(self._sizes[0], self._sizes[1], pid, code, phase, 0, flags, 0)
-        self.process.kick()
+        self.process.status.absorb(self._sizes[0], self._sizes[1], pid, code, phase, 0, flags, 0)
+        self.process.subscribers.wake()
 
     def end(self, code: int = 0, *, is_open: bool = False) -> None:
         """Complete the process."""

@@ -181,7 +181,7 @@ class PlayedEngine(_PlayedControls):
     async def wait(self, process: Process, *, until: Literal["complete", "closed"]) -> None:
         self.calls.append(("wait", until))
         woken = asyncio.Event()
-        unsubscribe = process.subscribe(woken.set)
+        unsubscribe = process.subscribers.add(woken.set)
         try:
             while not process.is_complete:
                 woken.clear()

@@ -216,7 +216,7 @@ def test_what_a_process_writes_before_its_pid_is_known_follows_its_start(tmp_pat
     """S0.4: of one that waited for its turn, output may be in the log before the keeper has heard from the shim."""
     written = WrittenProcess(tmp_path, state=State.QUEUED)
     subscription = _lines_subscription(written)
-    written.process.admit()
+    written.process.status.admit()
     written.write(b"early\n", told=False)
     written.tell(Phase.STARTING, flags=Flags.OUT_OPEN, pid=0)
     assert _all_turns(subscription) == []
@@ -229,7 +229,7 @@ def test_output_that_cannot_be_read_any_more_is_told_as_a_gap(tmp_path: Path) ->
     """S0.20: a log shorter than the keeper told (its folder was removed) still ends with a completion."""
     written = WrittenProcess(tmp_path)
     written.write(b"one\ntwo\n")
-    written.process.absorb(100, 5, 7, 0, Phase.DONE, 0, Flags(0), 0)
+    written.process.status.absorb(100, 5, 7, 0, Phase.DONE, 0, Flags(0), 0)
     messages = _all_turns(_lines_subscription(written))
     gaps = [message["params"] for message in messages if message["method"] == "process.gap"]
     assert [(gap["type"], gap["from"], gap["to"]) for gap in gaps] == [("stdout", 8, 100), ("stderr", 0, 5)]

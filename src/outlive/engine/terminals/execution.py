@@ -49,7 +49,7 @@ class Execution:
         clock = asyncio.get_running_loop().time
         deadline = clock() + wait_s
         woken = asyncio.Event()
-        unsubscribe = self._process.subscribe(woken.set, reads=True)
+        unsubscribe = self._process.subscribers.add(woken.set, reads=True)
         try:
             await self._engine.controls.write(self._process, typed)
             # Whoever does not want to wait is answered when it runs: until then nobody could tell it from the one before.

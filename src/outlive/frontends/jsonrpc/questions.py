@@ -123,7 +123,7 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Resu
         await context.engine.as_(context.owner()).read_raw(
             process.process_id, cursor, OutputChunk.after(cursor, chunks)
         )
-    end = Cursor(process.stdout_bytes, process.stderr_bytes)
+    end = Cursor(process.status.stdout_bytes, process.status.stderr_bytes)
     is_last = process.is_closed and OutputChunk.after(cursor, chunks) == end
     redactions = Redactions()
     pieces = [

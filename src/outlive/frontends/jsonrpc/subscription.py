@@ -48,7 +48,9 @@ class Subscription:
         self._readers = readers
         self._turn_bytes = turn_bytes
         # Of a process that is complete already, what its descendants have written until now is part of the answer.
-        self._until = (process.stdout_bytes, process.stderr_bytes) if process.is_complete else None
+        self._until = (
+            (process.status.stdout_bytes, process.status.stderr_bytes) if process.is_complete else None
+        )
 
     @property
     def cursor(self) -> Cursor:
@@ -61,8 +63,8 @@ class Subscription:
         if self.is_completed:
             return 0
         process, delivered = self.process, self.cursor
-        return max(0, process.stdout_bytes - delivered.stdout) + max(
-            0, process.stderr_bytes - delivered.stderr
+        return max(0, process.status.stdout_bytes - delivered.stdout) + max(
+            0, process.status.stderr_bytes - delivered.stderr
         )
 
     @property
@@ -85,7 +87,9 @@ class Subscription:
             begin = self._start_frame()
             if not begin and not is_final:
                 return b"", False  # it may have written already, before the keeper has heard of its pid
-        limits = self._final_limits() if is_final else (process.stdout_bytes, process.stderr_bytes)
+        limits = (
+            self._final_limits() if is_final else (process.status.stdout_bytes, process.status.stderr_bytes)
+        )
         out, err = self._readers
         out_start, err_start = out.scanned, err.scanned
         frames = self._read(limits)
@@ -112,11 +116,11 @@ class Subscription:
         """Return how far each stream may be read when the process is complete."""
         process = self.process
         if self._until is None:
-            out, err = process.complete_stdout_bytes, process.complete_stderr_bytes
+            out, err = process.status.complete_stdout_bytes, process.status.complete_stderr_bytes
             # Both are known with the completion; a rebuilt record without them has only its totals.
             self._until = (
-                process.stdout_bytes if out is None else out,
-                process.stderr_bytes if err is None else err,
+                process.status.stdout_bytes if out is None else out,
+                process.status.stderr_bytes if err is None else err,
             )
         return self._until
 

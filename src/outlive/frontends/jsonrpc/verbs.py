@@ -95,7 +95,7 @@ async def _started_before(context: Context, process_id: str) -> Process | None:
     if not context.connection.may_see(process):
         raise InvalidRequest("invalid_params", "process_id: this one is taken.")
     woken = asyncio.Event()
-    unsubscribe = process.subscribe(woken.set)
+    unsubscribe = process.subscribers.add(woken.set)
     try:
         async with asyncio.timeout(_START_S):
             while process.record.state is State.STARTING:

@@ -101,7 +101,7 @@ class OutputFeed:
             StoreCorrupt: The disk does not give the bytes.
         """
         woken = asyncio.Event()
-        unsubscribe = self._process.subscribe(woken.set, reads=True)
+        unsubscribe = self._process.subscribers.add(woken.set, reads=True)
         stop = asyncio.ensure_future(stopping.wait())
         stop.add_done_callback(lambda _: woken.set())
         try:
@@ -136,7 +136,7 @@ class OutputFeed:
 
     def _until(self) -> Cursor:
         """Return where the output ends: later bytes belong to descendants."""
-        out, err = self._process.complete_stdout_bytes, self._process.complete_stderr_bytes
+        out, err = self._process.status.complete_stdout_bytes, self._process.status.complete_stderr_bytes
         now = end_of(self._log)
         return Cursor(now.stdout if out is None else out, now.stderr if err is None else err)
 

@@ -133,7 +133,7 @@ class TerminalOutput:
         return b"".join(frames), is_behind and not self.is_over
 
     def _total(self) -> Cursor:
-        return Cursor(self.process.stdout_bytes, self.process.stderr_bytes)
+        return Cursor(self.process.status.stdout_bytes, self.process.status.stderr_bytes)
 
     def _read(self, frames: list[bytes]) -> None:
         pieces: list[bytes] = []
@@ -168,7 +168,7 @@ class TerminalOutput:
     def _completion(self) -> Cursor:
         """Return the end of the process's own output; a record that was rebuilt without it has only the totals."""
         process, total = self.process, self._total()
-        out, err = process.complete_stdout_bytes, process.complete_stderr_bytes
+        out, err = process.status.complete_stdout_bytes, process.status.complete_stderr_bytes
         self._until = Cursor(total.stdout if out is None else out, total.stderr if err is None else err)
         return self._until
 

@@ -82,7 +82,7 @@ class OutputEvents:
     def _until_completion(self, chunks: list[OutputChunk]) -> list[OutputChunk]:
         """Leave out what descendants wrote after the completion."""
         process = self._process
-        ends = (process.complete_stdout_bytes, process.complete_stderr_bytes)
+        ends = (process.status.complete_stdout_bytes, process.status.complete_stderr_bytes)
         kept = []
         for chunk in chunks:
             end = ends[chunk.stream]

@@ -63,14 +63,14 @@ async def stream_background(
 
 
 async def _follow(process: Process, caller: Caller, stream: EventStream) -> None:
-    if not process.is_acknowledged:  # its group is full: whoever asked hears at once that it waits
+    if not process.status.is_acknowledged:  # its group is full: whoever asked hears at once that it waits
         await stream.write(COMMENT)
-        await until(process, lambda one: one.is_acknowledged)  # or it was cancelled there
+        await until(process, lambda one: one.status.is_acknowledged)  # or it was cancelled there
     started = {"pid": process.record.pid, "status": "started", "request_id": caller.request_id}
     await stream.write(encode_event("process_started", orjson.dumps(started)))
     events = OutputEvents(process)
     woken = asyncio.Event()
-    unsubscribe = process.subscribe(woken.set, reads=True)
+    unsubscribe = process.subscribers.add(woken.set, reads=True)
     try:
         while True:
             woken.clear()

@@ -230,7 +230,7 @@ class LeanTools:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
         woken = asyncio.Event()
-        unsubscribe = process.subscribe(woken.set)
+        unsubscribe = process.subscribers.add(woken.set)
         try:
             async with asyncio.timeout_at(deadline):
                 while not process.is_complete and process.log.read(before, 1) == []:

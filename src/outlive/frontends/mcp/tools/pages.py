@@ -173,7 +173,10 @@ class News:
     def is_waiting(self) -> bool:
         """Whether there is output that was not taken, as far as the keeper has told."""
         process = self._process
-        return self._cursor.stdout < process.stdout_bytes or self._cursor.stderr < process.stderr_bytes
+        return (
+            self._cursor.stdout < process.status.stdout_bytes
+            or self._cursor.stderr < process.status.stderr_bytes
+        )
 
     def take(self, *, is_last: bool) -> str:
         """Return what is new, its last 16 KiB if it is more; `is_last` also the beginning of a character."""

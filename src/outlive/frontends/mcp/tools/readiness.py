@@ -42,14 +42,14 @@ async def wait_ready(process: Process, wanted: WaitFor, *, wait_s: float, cursor
     deadline = loop.time() + wait_s
     finder = _Finder(process, wanted.text, cursor)
     woken = asyncio.Event()
-    unsubscribe = process.subscribe(woken.set)
+    unsubscribe = process.subscribers.add(woken.set)
     size, changed = -1, loop.time()
     try:
         while not process.is_complete and loop.time() < deadline:
             woken.clear()
             if finder.has_found() or (wanted.port is not None and await is_listening(wanted.port)):
                 return
-            now = process.stdout_bytes + process.stderr_bytes
+            now = process.status.stdout_bytes + process.status.stderr_bytes
             if now != size:
                 size, changed = now, loop.time()
             at = deadline
@@ -85,7 +85,10 @@ class _Finder:
     def is_behind(self) -> bool:
         """Whether there is output that was not looked at."""
         process = self._process
-        told = process.stdout_bytes > self._cursor.stdout or process.stderr_bytes > self._cursor.stderr
+        told = (
+            process.status.stdout_bytes > self._cursor.stdout
+            or process.status.stderr_bytes > self._cursor.stderr
+        )
         return bool(self._text) and told
 
     def has_found(self) -> bool:

@@ -95,7 +95,7 @@ class Runner:
         """
         deadline = asyncio.get_running_loop().time() + wait_s
         woken = asyncio.Event()
-        unsubscribe = process.subscribe(woken.set)
+        unsubscribe = process.subscribers.add(woken.set)
         try:
             if progress is None:
                 await _until_complete(process, woken, at=deadline)

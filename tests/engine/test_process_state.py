@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.engine.process import Process
-from outlive.engine.told import Change
+from outlive.engine.process_state import Change
 from outlive.protocols.keeper import Flags, Phase
 from outlive.store.rows import StoredProcess, to_ns
 from tests.store.rows import START, a_row, stored_processes
@@ -44,20 +44,20 @@ def test_an_end_is_final_and_told_once(
     process, told, sizes = a_new_process(), 0, (0, 0)
     ended = complete = None
     for bell in bells:
-        changes = process.absorb(*bell, now_ns=to_ns(START))
+        changes = process.status.absorb(*bell, now_ns=to_ns(START))
         record = process.record
         told |= changes & (Change.COMPLETED | told)
         assert not (changes & Change.COMPLETED and complete), "completed twice"
-        assert (process.stdout_bytes, process.stderr_bytes) >= sizes or sizes == (0, 0)
-        assert process.stdout_bytes >= sizes[0]
-        assert process.stderr_bytes >= sizes[1]
-        sizes = process.stdout_bytes, process.stderr_bytes
+        assert (process.status.stdout_bytes, process.status.stderr_bytes) >= sizes or sizes == (0, 0)
+        assert process.status.stdout_bytes >= sizes[0]
+        assert process.status.stderr_bytes >= sizes[1]
+        sizes = process.status.stdout_bytes, process.status.stderr_bytes
         assert record.is_ended == (record.state in ENDED)
         if ended:
             assert record.is_ended
             assert not changes & Change.NOTHING
         if complete:
-            assert (process.complete_stdout_bytes, process.complete_stderr_bytes) == complete
+            assert (process.status.complete_stdout_bytes, process.status.complete_stderr_bytes) == complete
         known = record.state in {State.EXITED, State.SIGNALED}
         assert (record.exit_code is not None) + (record.exit_signal is not None) == known
         assert (record.error is None) or record.is_ended
@@ -65,16 +65,16 @@ def test_an_end_is_final_and_told_once(
         assert not record.is_complete or record.is_ended
         ended = record.is_ended
         if process.is_complete:
-            complete = (process.complete_stdout_bytes, process.complete_stderr_bytes)
+            complete = (process.status.complete_stdout_bytes, process.status.complete_stderr_bytes)
             assert complete != (None, None)
 
 
 @given(bell=BELL)
 def test_a_repeated_doorbell_changes_nothing(bell: tuple[int, int, int, int, int, int, int, int]) -> None:
     process = a_new_process()
-    process.absorb(*bell)
+    process.status.absorb(*bell)
     before = process.record
-    assert process.absorb(*bell) == 0
+    assert process.status.absorb(*bell) == 0
     assert process.record == before
 
 
@@ -99,7 +99,7 @@ def test_a_loaded_process_tells_what_was_stored(stored: StoredProcess) -> None:
 
 def test_what_the_files_tell_settles_a_process() -> None:
     process = a_new_process()
-    process.confirm_start(7, to_ns(START))
+    process.status.confirm_start(7, to_ns(START))
     assert process.state is State.RUNNING
     changes = process.settle_from(a_row(1, exit_code=4, stdout_bytes=9, pid=7))
     assert changes & Change.COMPLETED
@@ -113,24 +113,24 @@ def test_what_the_files_tell_settles_a_process() -> None:
 def test_an_acknowledged_pause_counts_until_the_doorbell_comes() -> None:
     process = a_new_process()
     states = []
-    process.confirm_pause(is_paused=True)
+    process.status.confirm_pause(is_paused=True)
     states.append(process.state)
-    process.confirm_start(7, 1)
+    process.status.confirm_start(7, 1)
     for is_paused in (True, False):
-        process.confirm_pause(is_paused=is_paused)
+        process.status.confirm_pause(is_paused=is_paused)
         states.append(process.state)
-    process.absorb(0, 0, 7, 0, Phase.STOPPING, 1, 0, 0)
-    process.confirm_pause(is_paused=False)
+    process.status.absorb(0, 0, 7, 0, Phase.STOPPING, 1, 0, 0)
+    process.status.confirm_pause(is_paused=False)
     states.append(process.state)
     assert states == [State.STARTING, State.PAUSED, State.RUNNING, State.STOPPING]
 
 
 def test_subscribers_are_woken_until_they_leave() -> None:
     process, woken = a_new_process(), []
-    leave = process.subscribe(lambda: woken.append(1))
-    process.subscribe(lambda: woken.append(2))
-    process.kick()
+    leave = process.subscribers.add(lambda: woken.append(1))
+    process.subscribers.add(lambda: woken.append(2))
+    process.subscribers.wake()
     leave()
     leave()
-    process.kick()
+    process.subscribers.wake()
     assert woken == [1, 2, 2]

@@ -1,13 +1,9 @@
-"""What the keeper has told about one process: `Told`, the numbers of its doorbells and what they mean.
+"""What the keeper has reported of one process: `ProcessState`, the numbers of its doorbells and what they mean.
 
-The hot path of the server: some ten thousand doorbells a second end in `Told.absorb`. Only the event loop's thread
+The hot path of the server: some ten thousand doorbells a second end in `ProcessState.absorb`. Only the event loop's thread
 touches it.
-
-Who is woken when a process changes: `Watched`.
 """
 
-import logging
-from collections.abc import Callable
 from enum import IntFlag
 
 from outlive.core.lifecycle import Cause, State
@@ -62,29 +58,33 @@ _STATE, _DETAILS = int(Change.STATE), int(Change.DETAILS)
 _COMPLETED, _CLOSED, _FINISHED = int(Change.COMPLETED), int(Change.CLOSED), int(Change.FINISHED)
 
 
-class Told:
-    """The changing half of a process.
+class ProcessState:
+    """The numbers of a process that change while it lives.
 
-    Attributes (written here only):
-        stdout_bytes, stderr_bytes: Bytes in the logs, as far as the keeper has told.
+    Attributes (written here, and at first by `Process.from_stored`):
+        stdout_bytes, stderr_bytes: Bytes in the logs, as far as the keeper has reported.
         complete_stdout_bytes, complete_stderr_bytes: The ends of the output at completion; bytes beyond belong to
             descendants. None until it is complete.
-
-    `_has_news` is set by every change here, and reset by whoever has made a record of it (`Process.record`).
+        pid: Of the main process; 0 until it is known.
+        started_ns, ended_ns: Start and end in Unix nanoseconds; 0 where not known.
+        code: The exit code, or the signal's number; the errno of a start that failed.
+        cause: Why it was ended, an index into `CAUSES`.
+        descendants: What is left of its tree besides itself.
+        has_news: Set by every change here, and reset once a record was made of it (`Process.record`).
     """
 
     __slots__ = (
-        "_cause",
-        "_code",
-        "_descendants",
-        "_ended_ns",
         "_flags",
-        "_has_news",
         "_phase",
-        "_pid",
-        "_started_ns",
+        "cause",
+        "code",
         "complete_stderr_bytes",
         "complete_stdout_bytes",
+        "descendants",
+        "ended_ns",
+        "has_news",
+        "pid",
+        "started_ns",
         "stderr_bytes",
         "stdout_bytes",
     )
@@ -95,9 +95,9 @@ class Told:
         self.stderr_bytes = record.stderr_bytes
         self.complete_stdout_bytes: int | None = None
         self.complete_stderr_bytes: int | None = None
-        self._pid = record.pid or 0
-        self._started_ns = 0 if record.started_at is None else to_ns(record.started_at)
-        self._ended_ns = 0 if record.ended_at is None else to_ns(record.ended_at)
+        self.pid = record.pid or 0
+        self.started_ns = 0 if record.started_at is None else to_ns(record.started_at)
+        self.ended_ns = 0 if record.ended_at is None else to_ns(record.ended_at)
         ended = _DONE if record.is_complete else _EXITED
         self._phase = int(_PHASES.get(record.state, ended))
         self._flags = int(_END_FLAGS.get(record.state, 0)) | (0 if record.is_closed else _OPEN)
@@ -105,10 +105,10 @@ class Told:
             self._flags |= _GAPS
         if record.output_lost:
             self._flags |= _HOLDER_LOST
-        self._code = record.exit_code or record.exit_signal or 0
-        self._cause = CAUSES.index(record.cause)
-        self._descendants = record.descendants
-        self._has_news = True
+        self.code = record.exit_code or record.exit_signal or 0
+        self.cause = CAUSES.index(record.cause)
+        self.descendants = record.descendants
+        self.has_news = True
 
     @property
     def state(self) -> State:
@@ -141,7 +141,7 @@ class Told:
     @property
     def is_finished(self) -> bool:
         """Whether nothing about it can change any more: closed, and nothing is left of its tree."""
-        return self.is_closed and not self._descendants
+        return self.is_closed and not self.descendants
 
     @property
     def is_stalled(self) -> bool:
@@ -178,32 +178,31 @@ class Told:
         cause: int,
         flags: int,
         descendants: int,
-        *,
         now_ns: int = 0,
     ) -> int:
-        """Take over a doorbell's fields; return the `Change` bits. Engine only; does not kick.
+        """Take over a doorbell's fields, and the time it was heard; return the `Change` bits. Engine only; wakes no subscriber.
 
         An ended process stays ended: a keeper that has just recovered may tell less than it had told before.
         """
         if out > self.stdout_bytes:
             self.stdout_bytes = out
-            self._has_news = True
+            self.has_news = True
         if err > self.stderr_bytes:
             self.stderr_bytes = err
-            self._has_news = True
+            self.has_news = True
         before = self._phase
-        if phase == before and flags == self._flags and descendants == self._descendants:
+        if phase == before and flags == self._flags and descendants == self.descendants:
             return 0  # the hot path: only the sizes grew
         if phase < before and before >= _EXITED:
             return 0
         state_before, was_closed = self.state, before == _DONE and not self._flags & _OPEN
-        self._has_news = True
-        self._pid = pid or self._pid
-        self._phase, self._cause, self._descendants = phase, cause or self._cause, descendants
+        self.has_news = True
+        self.pid = pid or self.pid
+        self._phase, self.cause, self.descendants = phase, cause or self.cause, descendants
         self._flags = flags | (self._flags & _FOR_GOOD)
         if phase >= _EXITED:
-            self._code = code
-            self._ended_ns = self._ended_ns or now_ns
+            self.code = code
+            self.ended_ns = self.ended_ns or now_ns
         changes = _DETAILS if self.state is state_before else _STATE
         if phase == _DONE:
             if self.complete_stdout_bytes is None:
@@ -214,21 +213,15 @@ class Told:
                 changes |= (0 if was_closed else _CLOSED) | (0 if descendants else _FINISHED)
         return changes
 
-    def settle(self, ended: "Told") -> int:
+    def settle(self, ended: "ProcessState") -> int:
         """Take over an end that the files tell and no doorbell told; return the `Change` bits. Engine only."""
         if self.complete_stdout_bytes is None:
             self.complete_stdout_bytes = ended.complete_stdout_bytes
             self.complete_stderr_bytes = ended.complete_stderr_bytes
-        started_ns, ended_ns = ended.times_ns
-        self._started_ns = self._started_ns or started_ns
-        self._ended_ns = ended_ns or self._ended_ns
-        self._has_news = True
+        self.started_ns = self.started_ns or ended.started_ns
+        self.ended_ns = ended.ended_ns or self.ended_ns
+        self.has_news = True
         return self.absorb(*ended.bell)
-
-    @property
-    def times_ns(self) -> tuple[int, int]:
-        """Start and end in Unix nanoseconds; 0 where not known."""
-        return self._started_ns, self._ended_ns
 
     @property
     def bell(self) -> tuple[int, int, int, int, int, int, int, int]:
@@ -236,30 +229,30 @@ class Told:
         return (
             self.stdout_bytes,
             self.stderr_bytes,
-            self._pid,
-            self._code,
+            self.pid,
+            self.code,
             self._phase,
-            self._cause,
+            self.cause,
             self._flags,
-            self._descendants,
+            self.descendants,
         )
 
     def doubt(self) -> None:
         """Begin with what files tell and no doorbell has told yet; the first one ends the doubt. Engine only."""
         self._flags |= _UNKNOWN
-        self._has_news = True
+        self.has_news = True
 
     def admit(self) -> None:
         """Begin to start, after waiting for the group's turn. Engine only."""
         if self._phase == _QUEUED:
             self._phase = _STARTING
-            self._has_news = True
+            self.has_news = True
 
     def confirm_start(self, pid: int, started_ns: int) -> None:
         """Take over what the keeper answered to the start. Engine only."""
-        self._has_news = True
-        self._pid = self._pid or pid
-        self._started_ns = self._started_ns or started_ns
+        self.has_news = True
+        self.pid = self.pid or pid
+        self.started_ns = self.started_ns or started_ns
         if self._phase == _STARTING:
             self._phase = _RUNNING
 
@@ -268,54 +261,5 @@ class Told:
         before = self._phase
         if before in {_RUNNING, _PAUSED}:
             self._phase = _PAUSED if is_paused else _RUNNING
-            self._has_news = True
+            self.has_news = True
         return self._phase != before
-
-
-_logger = logging.getLogger(__name__)
-
-
-class Watched(Told):
-    """What was told of a process, and its subscribers: they are called, and nothing is queued for them."""
-
-    __slots__ = ("_kicks",)
-
-    def __init__(self, record: ProcessRecord) -> None:
-        """Nobody listens yet."""
-        super().__init__(record)
-        self._kicks: tuple[tuple[Callable[[], None], bool], ...] = ()
-
-    @property
-    def subscriber_count(self) -> int:
-        """How many are woken by its changes."""
-        return len(self._kicks)
-
-    @property
-    def is_read(self) -> bool:
-        """Whether somebody takes its output."""
-        return any(reads for _, reads in self._kicks)
-
-    def subscribe(self, kick: Callable[[], None], *, reads: bool = False) -> Callable[[], None]:
-        """Call `kick` on the loop whenever anything changed; return what ends that.
-
-        `reads`: on behalf of somebody who takes its output; with `on_limit` "block" it waits for them.
-
-        A kick must be quick and must not raise (it is logged if it does); several changes may come as one.
-        The returned function may be called more than once.
-        """
-        entry = (kick, reads)  # an identity of its own: the same callable may subscribe twice
-        self._kicks = (*self._kicks, entry)
-
-        def unsubscribe() -> None:
-            self._kicks = tuple(other for other in self._kicks if other is not entry)
-
-        return unsubscribe
-
-    def kick(self) -> None:
-        """Wake every subscriber. Engine only."""
-        for kick, _ in self._kicks:
-            try:
-                kick()
-            except Exception:
-                # One subscriber's fault must not stop the stream of the others (findings: silent stops).
-                _logger.exception("a subscriber of a process failed")
