@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from outlive.backends.contract import BackendListener, NodeState, StartOutcome
+from outlive.backends.operations import Operation, Stop
 from outlive.core.errors import BackendUnavailable, InvalidState, OutliveError, StartFailed
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.process import Observation
@@ -123,8 +124,10 @@ class HeldBackend:
         self.asked.remove(asked)
         asked.finish(BackendUnavailable("timeout", "The keeper did not answer."))
 
-    async def stop(self, process_id: ProcessId, **_how: object) -> None:
-        """End a command that runs; refuse for any other, as the keeper does."""
+    async def control(self, process_id: ProcessId, operation: Operation, **_how: object) -> None:
+        """End a command that runs; refuse for any other, as the keeper does. Nothing else is asked here."""
+        if not isinstance(operation, Stop):
+            raise NotImplementedError(process_id, operation)
         if process_id not in self.running:
             raise InvalidState("process_ended", "The keeper does not hold this process (any more).")
         self.stopped.append(process_id)
@@ -147,20 +150,6 @@ class HeldBackend:
     def _tell(self, process_id: str, phase: Phase) -> None:
         if self._listener is not None:
             self._listener.ring([self._bell(process_id, phase)])
-
-    async def pause(self, process_id: ProcessId, **_how: object) -> None:
-        """Not asked here, nor are the next ones."""
-        raise NotImplementedError(process_id)
-
-    resume = close_stdin = resize = release = unbound = pause
-
-    async def close_output(self, process_id: ProcessId, stream: int) -> None:
-        """Not asked here."""
-        raise NotImplementedError(process_id, stream)
-
-    async def signal(self, process_id: ProcessId, number: int, **_how: object) -> None:
-        """Not asked here."""
-        raise NotImplementedError(process_id, number)
 
     async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
         """Not asked here."""

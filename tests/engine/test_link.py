@@ -12,6 +12,15 @@ import pytest
 from outlive.backends import keeper_link, local
 from outlive.backends.contract import Backend, Bell, StartOutcome
 from outlive.backends.local import LocalBackend
+from outlive.backends.operations import (
+    CloseInput,
+    Pause,
+    ReleaseOutput,
+    ResizeTerminal,
+    Resume,
+    SendSignal,
+    Stop,
+)
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
@@ -142,15 +151,15 @@ async def test_idempotent_requests_are_repeated_and_others_fail(
     """A written byte or a signal may have arrived: nobody knows, so it is never sent twice."""
     async with opened(keeper, listener) as backend, asyncio.TaskGroup() as group:
         repeated = [
-            group.create_task(backend.pause(ID, acknowledged=lambda: None)),
-            group.create_task(backend.resume(ID, acknowledged=lambda: None)),
-            group.create_task(backend.stop(ID, cause=Cause.CANCEL, grace_s=1.0, note="x")),
-            group.create_task(backend.close_stdin(ID)),
-            group.create_task(backend.resize(ID, rows=1, cols=2)),
-            group.create_task(backend.release(ID, stdout_bytes=1, stderr_bytes=2)),
+            group.create_task(backend.control(ID, Pause())),
+            group.create_task(backend.control(ID, Resume())),
+            group.create_task(backend.control(ID, Stop(cause=Cause.CANCEL, grace_s=1.0, note="x"))),
+            group.create_task(backend.control(ID, CloseInput())),
+            group.create_task(backend.control(ID, ResizeTerminal(rows=1, cols=2))),
+            group.create_task(backend.control(ID, ReleaseOutput(stdout_bytes=1, stderr_bytes=2))),
         ]
         write = asyncio.ensure_future(backend.write(ID, b"data"))
-        kill = asyncio.ensure_future(backend.signal(ID, 9, whole_tree=True))
+        kill = asyncio.ensure_future(backend.control(ID, SendSignal(number=9, whole_tree=True)))
         seen = [await keeper.receive() for _ in range(8)]
         assert seen[-2][1] == b"data"
         keeper.die(listening=True)

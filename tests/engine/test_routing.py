@@ -8,9 +8,11 @@ from typing import cast
 import pytest
 
 from outlive.backends.contract import Backend, StartOutcome
+from outlive.backends.operations import Stop
 from outlive.backends.routing import Routing
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError, StartFailed
 from outlive.core.identity import ProcessId
+from outlive.core.lifecycle import Cause
 from outlive.core.spec import Spec
 from outlive.protocols.keeper import encode_spec
 from tests.engine.held_backend import HeldBackend
@@ -18,6 +20,7 @@ from tests.engine.held_backend import HeldBackend
 pytestmark = pytest.mark.anyio
 
 _ID = ProcessId("01m7ybywps7gsyjzmq1eandhcn")
+_STOP = Stop(cause=Cause.CANCEL, grace_s=0, note="")
 _SPEC = encode_spec(Spec(program="/bin/true", argv=("true",), env={}, cwd="/", container="session-1"))
 
 
@@ -50,9 +53,9 @@ async def test_verbs_go_to_where_the_process_is(tmp_path: Path) -> None:
     here.running[_ID] = there.running[_ID] = 1
     for name in ("a", "b"):
         (tmp_path / name / "processes" / _ID).mkdir()
-    await routing.stop(_ID, cause=None, grace_s=0, note="")  # type: ignore[arg-type] # no one looks at it
+    await routing.control(_ID, _STOP)
     places[_ID] = "docker"  # the keeper's, whether there is a Docker mode (any more) or not
-    await routing.stop(_ID, cause=None, grace_s=0, note="")  # type: ignore[arg-type] # as above
+    await routing.control(_ID, _STOP)
     assert (here.stopped, there.stopped) == ([_ID], [_ID])
 
 

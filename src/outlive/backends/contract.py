@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from outlive.backends.operations import Operation
 from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import ProcessId
-from outlive.core.lifecycle import Cause
 from outlive.core.location import LOCAL
 from outlive.core.process import Observation
 
@@ -82,7 +82,7 @@ class BackendSite(Protocol):
 class Backend(BackendSite, Protocol):
     """Carries out what the engine asks. Every method raises BackendUnavailable when nobody answers in time.
 
-    All but `write` and `signal` are asked again by themselves when the other side restarts; those two fail with
+    All but `write` and `SendSignal` are asked again by themselves when the other side restarts; those two fail with
     `keeper_restarted`, because nobody knows whether they had happened.
     """
 
@@ -115,19 +115,17 @@ class Backend(BackendSite, Protocol):
         `settle` is called with the outcome also when the caller has been cancelled meanwhile.
         """
 
-    async def pause(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
-        """Stop the whole tree; `acknowledged` is called in the order of the bells."""
-
-    async def resume(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
-        """Continue the whole tree; `acknowledged` as for `pause`."""
-
-    async def stop(self, process_id: ProcessId, *, cause: Cause, grace_s: float, note: str) -> None:
-        """End the whole tree: TERM now, KILL after the grace period."""
-
-    async def signal(
-        self, process_id: ProcessId, number: int, *, whole_tree: bool, whole_group: bool = False
+    async def control(
+        self,
+        process_id: ProcessId,
+        operation: Operation,
+        *,
+        acknowledged: Callable[[], None] | None = None,
     ) -> None:
-        """Send a signal: to the main process, its process group, or its tree."""
+        """Carry out an operation on a running process, and return when the other side has acknowledged it.
+
+        `acknowledged` is called then, in the order of the bells: what a bell reports behind it is newer.
+        """
 
     async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
         """Write at most 1 MiB to the input; returns when all of it is in the pipe or terminal.
@@ -135,21 +133,6 @@ class Backend(BackendSite, Protocol):
         Raises:
             LimitExceeded: `stdin_full`; details tell `written_bytes` and, in the keeper's hands, `waiting_bytes`.
         """
-
-    async def close_stdin(self, process_id: ProcessId) -> None:
-        """Close the input."""
-
-    async def resize(self, process_id: ProcessId, *, rows: int, cols: int) -> None:
-        """Set the terminal's window size."""
-
-    async def release(self, process_id: ProcessId, *, stdout_bytes: int, stderr_bytes: int) -> None:
-        """Let go of output before these offsets."""
-
-    async def unbound(self, process_id: ProcessId, *, output_limit: int | None) -> None:
-        """Let a process with `on_limit` "block" wait for no reader any more: beyond the limit the middle is released."""
-
-    async def close_output(self, process_id: ProcessId, stream: int) -> None:
-        """Close the reading end of a pipe."""
 
     async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
         """Look at a live process's tree; nothing of one that has ended. Never raises for what cannot be seen."""

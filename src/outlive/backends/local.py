@@ -5,16 +5,28 @@ import contextlib
 import functools
 import socket
 from collections.abc import Callable, Mapping
+from typing import assert_never
 
 from outlive.backends.contract import BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.backends.direct_inputs import PIECE_BYTES, DirectInputs
 from outlive.backends.keeper_link import KeeperLink
+from outlive.backends.operations import (
+    CloseInput,
+    CloseOutput,
+    Operation,
+    Pause,
+    ReleaseOutput,
+    ResizeTerminal,
+    Resume,
+    SendSignal,
+    Stop,
+    Unbind,
+)
 from outlive.backends.tree_inspection import observe_tree, window_size
 from outlive.backends.unanswered import Reply
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
-from outlive.core.lifecycle import Cause
 from outlive.core.location import LOCAL
 from outlive.core.process import Observation
 from outlive.protocols.keeper import RECORD, CauseCode
@@ -29,101 +41,7 @@ _ANSWER_S = 15.0
 _WRITE_S = 30.0  # how long a process may leave its input unread before the writer is told
 
 
-class _Asking:
-    """One half of `LocalBackend`: pipes and terminals, and how the keeper is asked."""
-
-    _link: KeeperLink | None
-    _inputs: DirectInputs | None
-
-    async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
-        """Write to the input; never repeated. Much of it goes straight into the pipe, the rest through the keeper."""
-        written = 0
-        inputs = self._inputs
-        if inputs is not None and (len(data) >= _DIRECT_BYTES or inputs.holds(process_id)):
-            written = await inputs.write(process_id, data)
-        if written < len(data) or not data:
-            await self._write_there(process_id, data[written:], written)
-
-    async def _write_there(self, process_id: ProcessId, data: bytes | memoryview, written: int) -> None:
-        """Have the keeper write what follows `written` bytes. Pieces do not wait for each other: it takes them in order."""
-        pieces = [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
-        if len(pieces) > 1:
-            outcomes = await asyncio.gather(*(self._write(process_id, piece) for piece in pieces))
-        else:  # sent before anything else that the caller asks for next
-            outcomes = [await self._write(process_id, data)]
-        waiting = 0
-        failed: OutliveError | None = None
-        for piece, outcome in zip(pieces, outcomes, strict=True):
-            if outcome is None:
-                written += len(piece)
-            elif isinstance(outcome, BackendUnavailable) and outcome.code == "timeout":
-                waiting += len(piece)
-            else:
-                failed = failed or outcome
-        if isinstance(failed, LimitExceeded):
-            raise LimitExceeded(
-                failed.code, failed.message, hint=failed.hint, details=_counted(written, waiting)
-            ) from failed
-        if failed is not None:
-            raise failed
-        if waiting:
-            raise LimitExceeded(
-                "stdin_full",
-                f"The process has not read all of its input for {_WRITE_S:.0f} s; these bytes still wait for it.",
-                details=_counted(written, waiting),
-            )
-
-    async def _write(self, process_id: ProcessId, piece: bytes | memoryview) -> OutliveError | None:
-        """Write one piece and return why it failed, None when it is in."""
-        message: Reply = {"op": "write", "id": process_id}
-        try:
-            await _opened(self._link).request(message, piece, deadline_s=_WRITE_S, is_repeatable=False)
-        except OutliveError as error:
-            return error
-        return None
-
-    async def close_stdin(self, process_id: ProcessId) -> None:
-        """Close the input."""
-        if self._inputs is not None:
-            self._inputs.drop(process_id)
-        await self._ask("close_stdin", process_id)
-
-    async def resize(self, process_id: ProcessId, *, rows: int, cols: int) -> None:
-        """Set the terminal's window size."""
-        await self._ask("resize", process_id, rows=rows, cols=cols)
-
-    async def release(self, process_id: ProcessId, *, stdout_bytes: int, stderr_bytes: int) -> None:
-        """Let go of output before these offsets."""
-        await self._ask("release", process_id, out=stdout_bytes, err=stderr_bytes)
-
-    async def unbound(self, process_id: ProcessId, *, output_limit: int | None) -> None:
-        """Let a process with `on_limit` "block" wait for no reader any more."""
-        await self._ask("unbound", process_id, output_limit=output_limit)
-
-    async def close_output(self, process_id: ProcessId, stream: int) -> None:
-        """Close the reading end of a pipe."""
-        await self._ask("close_output", process_id, stream=stream)
-
-    async def _ask(
-        self,
-        operation: str,
-        process_id: ProcessId,
-        *,
-        is_repeatable: bool = True,
-        acknowledged: Callable[[], None] | None = None,
-        **fields: object,
-    ) -> None:
-        def settled(outcome: Reply | OutliveError) -> None:
-            if acknowledged is not None and not isinstance(outcome, OutliveError):
-                acknowledged()
-
-        message: Reply = {"op": operation, "id": process_id, **fields}
-        await _opened(self._link).request(
-            message, deadline_s=_ANSWER_S, is_repeatable=is_repeatable, settle=settled
-        )
-
-
-class LocalBackend(_Asking):
+class LocalBackend:
     """The keeper of one state folder. The two callables are handed in: they belong to the keeper's own package."""
 
     def __init__(
@@ -213,31 +131,74 @@ class LocalBackend(_Asking):
         )
         return started[0]
 
-    async def pause(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
-        """Stop the whole tree."""
-        await self._ask("pause", process_id, acknowledged=acknowledged)
-
-    async def resume(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
-        """Continue the whole tree."""
-        await self._ask("resume", process_id, acknowledged=acknowledged)
-
-    async def stop(self, process_id: ProcessId, *, cause: Cause, grace_s: float, note: str) -> None:
-        """End the whole tree: TERM now, KILL after the grace period."""
-        code = int(CauseCode[cause.name])
-        await self._ask("stop", process_id, cause=code, grace_s=grace_s, note=note)
-
-    async def signal(
-        self, process_id: ProcessId, number: int, *, whole_tree: bool, whole_group: bool = False
+    async def control(
+        self,
+        process_id: ProcessId,
+        operation: Operation,
+        *,
+        acknowledged: Callable[[], None] | None = None,
     ) -> None:
-        """Send a signal; never repeated."""
-        await self._ask(
-            "signal",
-            process_id,
-            is_repeatable=False,
-            signal=number,
-            whole_tree=whole_tree,
-            whole_group=whole_group,
+        """Have the keeper carry out an operation."""
+        if isinstance(operation, CloseInput) and self._inputs is not None:
+            self._inputs.drop(process_id)
+
+        def settled(outcome: Reply | OutliveError) -> None:
+            if acknowledged is not None and not isinstance(outcome, OutliveError):
+                acknowledged()
+
+        await _opened(self._link).request(
+            {"id": process_id, **_words(operation)},
+            deadline_s=_ANSWER_S,
+            is_repeatable=not isinstance(operation, SendSignal),
+            settle=settled,
         )
+
+    async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
+        """Write to the input; never repeated. Much of it goes straight into the pipe, the rest through the keeper."""
+        written = 0
+        inputs = self._inputs
+        if inputs is not None and (len(data) >= _DIRECT_BYTES or inputs.holds(process_id)):
+            written = await inputs.write(process_id, data)
+        if written < len(data) or not data:
+            await self._write_there(process_id, data[written:], written)
+
+    async def _write_there(self, process_id: ProcessId, data: bytes | memoryview, written: int) -> None:
+        """Have the keeper write what follows `written` bytes. Pieces do not wait for each other: it takes them in order."""
+        pieces = [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
+        if len(pieces) > 1:
+            outcomes = await asyncio.gather(*(self._write(process_id, piece) for piece in pieces))
+        else:  # sent before anything else that the caller asks for next
+            outcomes = [await self._write(process_id, data)]
+        waiting = 0
+        failed: OutliveError | None = None
+        for piece, outcome in zip(pieces, outcomes, strict=True):
+            if outcome is None:
+                written += len(piece)
+            elif isinstance(outcome, BackendUnavailable) and outcome.code == "timeout":
+                waiting += len(piece)
+            else:
+                failed = failed or outcome
+        if isinstance(failed, LimitExceeded):
+            raise LimitExceeded(
+                failed.code, failed.message, hint=failed.hint, details=_counted(written, waiting)
+            ) from failed
+        if failed is not None:
+            raise failed
+        if waiting:
+            raise LimitExceeded(
+                "stdin_full",
+                f"The process has not read all of its input for {_WRITE_S:.0f} s; these bytes still wait for it.",
+                details=_counted(written, waiting),
+            )
+
+    async def _write(self, process_id: ProcessId, piece: bytes | memoryview) -> OutliveError | None:
+        """Write one piece and return why it failed, None when it is in."""
+        message: Reply = {"op": "write", "id": process_id}
+        try:
+            await _opened(self._link).request(message, piece, deadline_s=_WRITE_S, is_repeatable=False)
+        except OutliveError as error:
+            return error
+        return None
 
     async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
         """Look at a process's tree, in a thread."""
@@ -260,6 +221,36 @@ class LocalBackend(_Asking):
     async def status(self) -> dict[str, object]:
         """Return what the supervisor says about itself."""
         return await _opened(self._link).request({"op": "status"}, deadline_s=_ANSWER_S, is_repeatable=True)
+
+
+def _words(operation: Operation) -> Reply:
+    """Return an operation in the words of the keeper's protocol."""
+    match operation:
+        case Pause():
+            return {"op": "pause"}
+        case Resume():
+            return {"op": "resume"}
+        case Stop(cause=cause, grace_s=grace_s, note=note):
+            return {"op": "stop", "cause": int(CauseCode[cause.name]), "grace_s": grace_s, "note": note}
+        case SendSignal(number=number, whole_tree=whole_tree, whole_group=whole_group):
+            return {
+                "op": "signal",
+                "signal": number,
+                "whole_tree": whole_tree,
+                "whole_group": whole_group,
+            }
+        case CloseInput():
+            return {"op": "close_stdin"}
+        case CloseOutput(stream=stream):
+            return {"op": "close_output", "stream": stream}
+        case ResizeTerminal(rows=rows, cols=cols):
+            return {"op": "resize", "rows": rows, "cols": cols}
+        case ReleaseOutput(stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes):
+            return {"op": "release", "out": stdout_bytes, "err": stderr_bytes}
+        case Unbind(output_limit=output_limit):
+            return {"op": "unbound", "output_limit": output_limit}
+        case _:
+            assert_never(operation)
 
 
 def _started(reply: Reply) -> StartOutcome:

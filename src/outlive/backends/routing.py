@@ -9,9 +9,9 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 
 from outlive.backends.contract import Backend, BackendListener, NodeState, StartOutcome, unknown_backend
+from outlive.backends.operations import Operation
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId
-from outlive.core.lifecycle import Cause
 from outlive.core.location import LOCAL
 from outlive.core.process import Observation
 from outlive.protocols.keeper import decode_spec
@@ -19,70 +19,7 @@ from outlive.protocols.keeper import decode_spec
 _CANCELLED = "The caller left before its container was ready: it never ran."
 
 
-class _Passing:
-    """One half of `Routing`: the verbs, each on the backend that has the process."""
-
-    _local: Backend
-    _nodes: Mapping[str, Backend]
-    _located: Callable[[ProcessId], str]
-
-    def _of(self, process_id: ProcessId) -> Backend:
-        return self._nodes.get(self._located(process_id), self._local)
-
-    async def pause(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
-        """Stop the whole tree."""
-        await self._of(process_id).pause(process_id, acknowledged=acknowledged)
-
-    async def resume(self, process_id: ProcessId, *, acknowledged: Callable[[], None]) -> None:
-        """Continue the whole tree."""
-        await self._of(process_id).resume(process_id, acknowledged=acknowledged)
-
-    async def stop(self, process_id: ProcessId, *, cause: Cause, grace_s: float, note: str) -> None:
-        """End the whole tree."""
-        await self._of(process_id).stop(process_id, cause=cause, grace_s=grace_s, note=note)
-
-    async def signal(
-        self, process_id: ProcessId, number: int, *, whole_tree: bool, whole_group: bool = False
-    ) -> None:
-        """Send a signal."""
-        backend = self._of(process_id)
-        await backend.signal(process_id, number, whole_tree=whole_tree, whole_group=whole_group)
-
-    async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
-        """Write to the input."""
-        await self._of(process_id).write(process_id, data)
-
-    async def close_stdin(self, process_id: ProcessId) -> None:
-        """Close the input."""
-        await self._of(process_id).close_stdin(process_id)
-
-    async def resize(self, process_id: ProcessId, *, rows: int, cols: int) -> None:
-        """Set the terminal's window size."""
-        await self._of(process_id).resize(process_id, rows=rows, cols=cols)
-
-    async def release(self, process_id: ProcessId, *, stdout_bytes: int, stderr_bytes: int) -> None:
-        """Let go of output before these offsets."""
-        backend = self._of(process_id)
-        await backend.release(process_id, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes)
-
-    async def unbound(self, process_id: ProcessId, *, output_limit: int | None) -> None:
-        """Let a process wait for no reader any more."""
-        await self._of(process_id).unbound(process_id, output_limit=output_limit)
-
-    async def close_output(self, process_id: ProcessId, stream: int) -> None:
-        """Close the reading end of a pipe."""
-        await self._of(process_id).close_output(process_id, stream)
-
-    async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
-        """Look at a process's tree."""
-        return await self._of(process_id).observe(process_id, has_stdin=has_stdin)
-
-    async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
-        """Ask for a terminal's size."""
-        return await self._of(process_id).window_size(process_id)
-
-
-class Routing(_Passing):
+class Routing:
     """All places where commands run, behind one contract (see `Backend`)."""
 
     def __init__(
@@ -164,6 +101,28 @@ class Routing(_Passing):
             raise
         return await chosen.start(process_id, spec, script, settle=settle, secrets=secrets, backend=backend)
 
+    async def control(
+        self,
+        process_id: ProcessId,
+        operation: Operation,
+        *,
+        acknowledged: Callable[[], None] | None = None,
+    ) -> None:
+        """Have an operation carried out where the process is."""
+        await self._of(process_id).control(process_id, operation, acknowledged=acknowledged)
+
+    async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
+        """Write to the input."""
+        await self._of(process_id).write(process_id, data)
+
+    async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
+        """Look at a process's tree."""
+        return await self._of(process_id).observe(process_id, has_stdin=has_stdin)
+
+    async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
+        """Ask for a terminal's size."""
+        return await self._of(process_id).window_size(process_id)
+
     async def offers(self) -> str:
         """Return what bounds this machine offers; nodes decide for themselves."""
         return await self._local.offers()
@@ -181,3 +140,7 @@ class Routing(_Passing):
             return self._nodes[name]
         self.check(name)
         return self._local
+
+    def _of(self, process_id: ProcessId) -> Backend:
+        """Return the backend that has a process."""
+        return self._nodes.get(self._located(process_id), self._local)

@@ -12,6 +12,17 @@ from collections.abc import AsyncIterable, AsyncIterator
 from weakref import WeakKeyDictionary
 
 from outlive.backends.contract import Backend
+from outlive.backends.operations import (
+    CloseInput,
+    CloseOutput,
+    Pause,
+    ReleaseOutput,
+    ResizeTerminal,
+    Resume,
+    SendSignal,
+    Stop,
+    Unbind,
+)
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State, Trigger, advance
@@ -54,13 +65,13 @@ class Controls:
         """Stop the whole tree until `resume`; repeating it is a success (promise S0.10)."""
         advance(process.state, Trigger.PAUSE)
         confirm = functools.partial(_confirm_pause, self._events, process, is_paused=True)
-        await self._backend.pause(process.process_id, acknowledged=confirm)
+        await self._backend.control(process.process_id, Pause(), acknowledged=confirm)
 
     async def resume(self, process: Process) -> None:
         """Continue the whole tree; a process that runs already is a success."""
         advance(process.state, Trigger.RESUME)
         confirm = functools.partial(_confirm_pause, self._events, process, is_paused=False)
-        await self._backend.resume(process.process_id, acknowledged=confirm)
+        await self._backend.control(process.process_id, Resume(), acknowledged=confirm)
 
     async def cancel(
         self, process: Process, *, grace_s: float | None = None, cause: Cause = Cause.CANCEL, note: str = ""
@@ -78,10 +89,11 @@ class Controls:
             advance(process.state, Trigger.STOP)
         process.note = process.note or note  # the first one counts, as in the keeper
         grace_s = process.grace_s if grace_s is None else grace_s
+        stop = Stop(cause=cause, grace_s=grace_s, note=note)
         while True:
             was_known = process.status.is_acknowledged
             try:
-                await self._backend.stop(process.process_id, cause=cause, grace_s=grace_s, note=note)
+                await self._backend.control(process.process_id, stop)
             except InvalidState:
                 if not was_known and not process.is_ended:
                     await self._decided(process)
@@ -125,7 +137,8 @@ class Controls:
         _check_turn(process)
         if process.is_finished or (process.is_ended and not whole_tree):
             raise _ended(process)
-        await self._backend.signal(process.process_id, number, whole_tree=whole_tree, whole_group=whole_group)
+        sending = SendSignal(number=number, whole_tree=whole_tree, whole_group=whole_group)
+        await self._backend.control(process.process_id, sending)
 
     async def write(self, process: Process, data: bytes | memoryview | AsyncIterable[bytes]) -> int:
         """Write to the process's input; returns how many bytes that was when all of it is in the pipe or terminal.
@@ -168,7 +181,7 @@ class Controls:
         _check_input(process)
         async with self._input_lock(process):
             try:
-                await self._backend.close_stdin(process.process_id)
+                await self._backend.control(process.process_id, CloseInput())
             except InvalidState as error:
                 if error.code != "process_ended":  # it ended meanwhile
                     raise
@@ -188,7 +201,7 @@ class Controls:
             size = WindowSize(process.status.stdout_bytes, rows, cols)
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(note_size, process.folder, size)
-        await self._backend.resize(process.process_id, rows=rows, cols=cols)
+        await self._backend.control(process.process_id, ResizeTerminal(rows=rows, cols=cols))
 
     async def release(
         self, process: Process, *, stdout_bytes: int = 0, stderr_bytes: int = 0, unbound: bool = False
@@ -201,11 +214,13 @@ class Controls:
         if process.is_closed:
             return
         with contextlib.suppress(InvalidState):  # it ended meanwhile
-            await self._backend.release(
-                process.process_id, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes
+            await self._backend.control(
+                process.process_id, ReleaseOutput(stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes)
             )
             if unbound:
-                await self._backend.unbound(process.process_id, output_limit=self._settings.output_limit)
+                await self._backend.control(
+                    process.process_id, Unbind(output_limit=self._settings.output_limit)
+                )
 
     async def close_output(self, process: Process, stream: int) -> None:
         """Close the reading end of a pipe (0 stdout, 1 stderr): whoever writes to it gets SIGPIPE. Repeatable.
@@ -216,7 +231,7 @@ class Controls:
         _check_turn(process)
         if not process.is_finished:
             with contextlib.suppress(InvalidState):
-                await self._backend.close_output(process.process_id, stream)
+                await self._backend.control(process.process_id, CloseOutput(stream=stream))
 
     def _input_lock(self, process: Process) -> asyncio.Lock:
         lock = self._input_locks.get(process)

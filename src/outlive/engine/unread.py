@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 
 from outlive.backends.contract import Backend
+from outlive.backends.operations import Unbind
 from outlive.core.errors import OutliveError
 from outlive.engine.process import Process
 
@@ -55,4 +56,4 @@ class Unread:
                 with contextlib.suppress(
                     OutliveError
                 ):  # the keeper does not answer: the next look asks again
-                    await self._backend.unbound(process.process_id, output_limit=self._output_limit)
+                    await self._backend.control(process.process_id, Unbind(output_limit=self._output_limit))
