@@ -7,12 +7,12 @@ from dataclasses import replace
 from outlive.backends.contract import Backend
 from outlive.backends.docker.containers import Containers
 from outlive.backends.local import LocalBackend
-from outlive.backends.routing import Routing
+from outlive.backends.routing import Route, Routing
 from outlive.config import Settings
 from outlive.core.errors import ConfigInvalid
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
-from outlive.core.location import DOCKER, LOCAL
+from outlive.core.location import DOCKER, LOCAL, Location
 from outlive.discovery.keeper import ensure_keeper
 from outlive.discovery.own_kind import own_nice, own_umask
 from outlive.docker_mode import container_settings, docker_containers, living_containers
@@ -34,8 +34,8 @@ def engine_and_containers(
     def living() -> set[str]:
         return living_containers(engine)
 
-    def located(process_id: ProcessId) -> str:
-        return engine.queries.backend_of(process_id)
+    def located(process_id: ProcessId) -> Location:
+        return engine.queries.location_of(process_id)
 
     nodes = _nodes(settings, layout)
     _check_place(settings, nodes)
@@ -43,6 +43,7 @@ def engine_and_containers(
     told = engine_settings(
         settings, layout.root, environment=os.environ, working_folder=working_folder, redactor=redactor
     )
+    local = LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper)
     engine = Engine(
         replace(
             told,
@@ -51,9 +52,12 @@ def engine_and_containers(
             nice=own_nice(),
         ),
         backend=Routing(
-            LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper),
-            nodes=nodes,
-            ready={DOCKER: containers.ready},
+            {
+                # The one table of places: name, kind, and the backend that serves it.
+                LOCAL: Route(kind="local", backend=local),
+                DOCKER: Route(kind="container", backend=local, ready=containers.ready),
+                **{name: Route(kind="node", backend=node) for name, node in nodes.items()},
+            },
             located=located,
         ),
     )

@@ -14,6 +14,7 @@ from outlive.backends.contract import BackendListener, NodeState, StartOutcome
 from outlive.backends.operations import Operation, Stop
 from outlive.core.errors import BackendUnavailable, InvalidState, OutliveError, StartFailed
 from outlive.core.identity import ProcessId, id_to_bytes
+from outlive.core.location import Kind
 from outlive.core.process import Observation
 from outlive.protocols.keeper import Flags, Phase
 
@@ -64,9 +65,10 @@ class HeldBackend:
         self.stopped: list[str] = []
         self._listener: BackendListener | None = None
 
-    def check(self, backend: str) -> None:
+    def kind_of(self, backend: str) -> Kind:
         """Know this machine only."""
         assert backend == "local"
+        return "local"
 
     def nodes(self) -> dict[str, NodeState]:
         """Know of none."""

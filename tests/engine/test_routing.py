@@ -1,18 +1,20 @@
 """`Routing`: each call to the backend that has the process; containers are made ready first; nodes keep nobody waiting."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 import pytest
 
 from outlive.backends.contract import Backend, StartOutcome
 from outlive.backends.operations import Stop
-from outlive.backends.routing import Routing
+from outlive.backends.routing import Route, Routing
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
+from outlive.core.location import HERE, Location
 from outlive.core.spec import Spec
 from outlive.protocols.keeper import encode_spec
 from tests.engine.held_backend import HeldBackend
@@ -29,6 +31,24 @@ def _held(folder: Path) -> tuple[HeldBackend, Backend]:
     return held, cast("Backend", held)
 
 
+def _routing(
+    local: Backend,
+    *,
+    nodes: Mapping[str, Backend] = MappingProxyType({}),
+    ready: Callable[[str], Awaitable[None]] | None = None,
+    located: Callable[[ProcessId], Location] = lambda _process_id: HERE,
+) -> Routing:
+    routes = {"local": Route(kind="local", backend=local)}
+    if ready is not None:
+        routes["docker"] = Route(kind="container", backend=local, ready=ready)
+    routes |= {name: Route(kind="node", backend=node) for name, node in nodes.items()}
+    return Routing(routes, located=located)
+
+
+async def _at_once(_container: str) -> None:
+    """Be ready."""
+
+
 def _settling() -> tuple[list[StartOutcome | OutliveError], Callable[[StartOutcome | OutliveError], None]]:
     outcomes: list[StartOutcome | OutliveError] = []
     return outcomes, outcomes.append
@@ -36,7 +56,7 @@ def _settling() -> tuple[list[StartOutcome | OutliveError], Callable[[StartOutco
 
 async def test_a_start_goes_where_it_was_asked_for(tmp_path: Path) -> None:
     (here, local), (there, node) = _held(tmp_path / "a"), _held(tmp_path / "b")
-    routing = Routing(local, nodes={"far": node})
+    routing = _routing(local, nodes={"far": node})
     _, settle = _settling()
     async with asyncio.TaskGroup() as group:
         start = group.create_task(routing.start(_ID, _SPEC, b"", settle=settle, backend="far"))
@@ -48,13 +68,13 @@ async def test_a_start_goes_where_it_was_asked_for(tmp_path: Path) -> None:
 
 async def test_verbs_go_to_where_the_process_is(tmp_path: Path) -> None:
     (here, local), (there, node) = _held(tmp_path / "a"), _held(tmp_path / "b")
-    places = {_ID: "far"}
-    routing = Routing(local, nodes={"far": node}, located=places.__getitem__)
+    places = {_ID: Location(kind="node", backend="far")}
+    routing = _routing(local, nodes={"far": node}, ready=_at_once, located=places.__getitem__)
     here.running[_ID] = there.running[_ID] = 1
     for name in ("a", "b"):
         (tmp_path / name / "processes" / _ID).mkdir()
     await routing.control(_ID, _STOP)
-    places[_ID] = "docker"  # the keeper's, whether there is a Docker mode (any more) or not
+    places[_ID] = Location(kind="container", backend="docker")  # the keeper's
     await routing.control(_ID, _STOP)
     assert (here.stopped, there.stopped) == ([_ID], [_ID])
 
@@ -68,7 +88,7 @@ async def test_a_container_is_ready_before_its_command_starts(tmp_path: Path) ->
         await is_made.wait()
         made.append(name)
 
-    routing = Routing(local, ready={"docker": ready})
+    routing = _routing(local, ready=ready)
     outcomes, settle = _settling()
     async with asyncio.TaskGroup() as group:
         start = group.create_task(routing.start(_ID, _SPEC, b"", settle=settle, backend="docker"))
@@ -89,7 +109,7 @@ async def test_a_container_that_cannot_be_made_is_the_outcome(tmp_path: Path) ->
     async def ready(_name: str) -> None:
         raise StartFailed("start_failed", "No image.")
 
-    routing = Routing(local, ready={"docker": ready})
+    routing = _routing(local, ready=ready)
     outcomes, settle = _settling()
     with pytest.raises(StartFailed):
         await routing.start(_ID, _SPEC, b"", settle=settle, backend="docker")
@@ -104,7 +124,7 @@ async def test_a_caller_that_leaves_meanwhile_is_told_of_nothing_that_runs(tmp_p
     async def ready(_name: str) -> None:
         await asyncio.Event().wait()
 
-    routing = Routing(local, ready={"docker": ready})
+    routing = _routing(local, ready=ready)
     outcomes, settle = _settling()
     start = asyncio.ensure_future(routing.start(_ID, _SPEC, b"", settle=settle, backend="docker"))
     await asyncio.sleep(0)
@@ -117,10 +137,21 @@ async def test_a_caller_that_leaves_meanwhile_is_told_of_nothing_that_runs(tmp_p
 
 async def test_an_unknown_name_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
     _, local = _held(tmp_path)
-    routing = Routing(local, nodes={"far": local})
+    routing = _routing(local, nodes={"far": local})
     assert routing.names == ("local", "far")
     outcomes, settle = _settling()
     with pytest.raises(InvalidRequest) as caught:
         await routing.start(_ID, _SPEC, b"", settle=settle, backend="docker")
     assert "local, far" in caught.value.hint
     assert len(outcomes) == 1
+
+
+async def test_a_process_at_a_place_that_is_not_known_any_more_is_no_business_of_another_place(
+    tmp_path: Path,
+) -> None:
+    here, local = _held(tmp_path)
+    here.running[_ID] = 1
+    routing = _routing(local, located=lambda _process_id: Location(kind="node", backend="gone"))
+    with pytest.raises(InvalidRequest):
+        await routing.control(_ID, _STOP)
+    assert here.stopped == []

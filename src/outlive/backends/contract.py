@@ -11,7 +11,7 @@ from typing import Protocol
 from outlive.backends.operations import Operation
 from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import ProcessId
-from outlive.core.location import LOCAL
+from outlive.core.location import LOCAL, Kind
 from outlive.core.process import Observation
 
 # key, out, err, pid, code, phase, cause, flags, descendants: a doorbell's fields as `protocols.keeper.RECORD`
@@ -86,8 +86,8 @@ class Backend(BackendSite, Protocol):
     `keeper_restarted`, because nobody knows whether they had happened.
     """
 
-    def check(self, backend: str) -> None:
-        """Let the name of a backend pass that `start` knows.
+    def kind_of(self, backend: str) -> Kind:
+        """Return what kind of place is meant by a name that `start` takes.
 
         Raises:
             InvalidRequest: There is none of that name; the hint names those that there are.

@@ -27,7 +27,7 @@ from outlive.backends.unanswered import Reply
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
-from outlive.core.location import LOCAL
+from outlive.core.location import LOCAL, Kind
 from outlive.core.process import Observation
 from outlive.protocols.keeper import RECORD, CauseCode
 
@@ -59,14 +59,15 @@ class LocalBackend:
         self._link: KeeperLink | None = None
         self._inputs: DirectInputs | None = None
 
-    def check(self, backend: str) -> None:
-        """Let this machine's own name pass.
+    def kind_of(self, backend: str) -> Kind:
+        """Return the kind of this machine, for its own name.
 
         Raises:
             InvalidRequest: It is another one.
         """
         if backend != LOCAL:
             raise unknown_backend(backend, [LOCAL])
+        return "local"
 
     async def open(self, listener: BackendListener) -> None:
         """Connect, starting the keeper when nobody listens; returns when it answers, or is there and silent.

@@ -7,16 +7,29 @@ other servers; one that is away keeps nobody waiting, neither when this opens no
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 from outlive.backends.contract import Backend, BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.backends.operations import Operation
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId
-from outlive.core.location import LOCAL
+from outlive.core.location import HERE, LOCAL, Kind, Location
 from outlive.core.process import Observation
 from outlive.protocols.keeper import decode_spec
 
 _CANCELLED = "The caller left before its container was ready: it never ran."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A name under which commands ask for a place: its kind, the backend that starts them, and what comes before.
+
+    `ready` is awaited with the spec's container before `backend` is asked.
+    """
+
+    kind: Kind
+    backend: Backend
+    ready: Callable[[str], Awaitable[None]] | None = None
 
 
 class Routing:
@@ -24,54 +37,52 @@ class Routing:
 
     def __init__(
         self,
-        local: Backend,
+        routes: Mapping[str, Route],
         *,
-        nodes: Mapping[str, Backend] | None = None,
-        ready: Mapping[str, Callable[[str], Awaitable[None]]] | None = None,
-        located: Callable[[ProcessId], str] = lambda _process_id: LOCAL,
+        located: Callable[[ProcessId], Location] = lambda _process_id: HERE,
     ) -> None:
-        """Take the parts; nothing is opened.
+        """Take the places by their names, this machine's first; nothing is opened.
 
         Args:
-            local: The keeper of this machine.
-            nodes: Other servers, by the names under which commands ask for them.
-            ready: By the name of a backend ("docker"): awaited with the spec's container before `local` starts it.
-            located: Tells at which backend a live process is.
+            routes: One of them is "local": this machine's keeper.
+            located: Returns where a live process is.
         """
-        self._local = local
-        self._nodes = dict(nodes or {})
-        self._ready = dict(ready or {})
+        self._routes = dict(routes)
         self._located = located
+        self._local = self._routes[LOCAL].backend
+        # A backend may serve several names, as the keeper does containers.
+        self._others = [
+            one for one in dict.fromkeys(route.backend for route in routes.values()) if one is not self._local
+        ]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all backends, this machine first."""
-        return (LOCAL, *self._ready, *self._nodes)
+        """The names of all places, this machine first."""
+        return tuple(self._routes)
 
-    def check(self, backend: str) -> None:
-        """Let the name of a backend pass.
+    def kind_of(self, backend: str) -> Kind:
+        """Return what kind of place is meant by a name.
 
         Raises:
             InvalidRequest: There is none of that name.
         """
-        if backend not in self.names:
-            raise unknown_backend(backend, self.names)
+        return self._route(backend).kind
 
     async def open(self, listener: BackendListener) -> None:
         """Connect to the keeper; nodes are looked for meanwhile, and their processes are known from their folders."""
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(self._local.close)
             # First: when the keeper has told all that lives here, what lives on nodes is known, too.
-            for node in self._nodes.values():
-                stack.push_async_callback(node.close)
-                await node.open(listener)
+            for other in self._others:
+                stack.push_async_callback(other.close)
+                await other.open(listener)
             await self._local.open(listener)
             stack.pop_all()
 
     async def close(self) -> None:
         """Disconnect from everybody; what runs goes on."""
         await self._local.close()
-        await asyncio.gather(*(node.close() for node in self._nodes.values()))
+        await asyncio.gather(*(other.close() for other in self._others))
 
     async def start(
         self,
@@ -90,16 +101,18 @@ class Routing:
             OutliveError: As `Backend.start`; and what making its container ready raises.
         """
         try:
-            chosen = self._named(backend)
-            if (ready := self._ready.get(backend)) is not None:
-                await ready(decode_spec(spec, with_command=False).container)
+            route = self._route(backend)
+            if route.ready is not None:
+                await route.ready(decode_spec(spec, with_command=False).container)
         except OutliveError as error:
             settle(error)
             raise
         except asyncio.CancelledError:
             settle(BackendUnavailable("timeout", _CANCELLED))
             raise
-        return await chosen.start(process_id, spec, script, settle=settle, secrets=secrets, backend=backend)
+        return await route.backend.start(
+            process_id, spec, script, settle=settle, secrets=secrets, backend=backend
+        )
 
     async def control(
         self,
@@ -133,14 +146,19 @@ class Routing:
 
     def nodes(self) -> dict[str, NodeState]:
         """Return what is known of the nodes."""
-        return {name: state for node in self._nodes.values() for name, state in node.nodes().items()}
+        return {name: state for other in self._others for name, state in other.nodes().items()}
 
-    def _named(self, name: str) -> Backend:
-        if name in self._nodes:
-            return self._nodes[name]
-        self.check(name)
-        return self._local
+    def _route(self, name: str) -> Route:
+        """Return the place of a name.
+
+        Raises:
+            InvalidRequest: There is none of that name.
+        """
+        route = self._routes.get(name)
+        if route is None:
+            raise unknown_backend(name, self._routes)
+        return route
 
     def _of(self, process_id: ProcessId) -> Backend:
         """Return the backend that has a process."""
-        return self._nodes.get(self._located(process_id), self._local)
+        return self._route(self._located(process_id).backend).backend

@@ -1,4 +1,4 @@
-"""Where a process runs: `Location`; and `ContainerPlan`, everything that decides what a container is. Pure."""
+"""Where a process runs: `Location`, with the kind of place; and `ContainerPlan`, everything that decides what a container is. Pure."""
 
 import hashlib
 import json
@@ -15,38 +15,78 @@ Isolation = Literal["session", "strict"]
 _NAME_CHARACTERS = 16  # of a hash: 64 bits
 
 
+# What sort of place a backend is: this machine, a container on it, or another outlive server. `execution` says which
+# backend serves a kind; a further kind is a member here, a folder in `backends` and a line there.
+Kind = Literal["local", "container", "node"]
+# Names that say their kind by themselves; every other name in a file without a kind is a node's.
+_NAMED_KINDS: dict[str, Kind] = {LOCAL: "local", DOCKER: "container"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """Where a process runs: the backend ("local", "docker", or the name of a node), its container, and that one's image."""
+    """Where a process runs: what kind of place, the backend's name, and in which container of what image.
 
-    backend: str = LOCAL
+    The name is "local", "docker", or a node's.
+    """
+
+    kind: Kind
+    backend: str
     image: str | None = None
     container: str | None = None
 
     @property
     def is_here(self) -> bool:
         """Whether it runs on this machine and in no container."""
-        return self.backend == LOCAL and self.container is None and self.image is None
+        return self.kind == "local" and self.container is None and self.image is None
 
     @property
-    def is_node(self) -> bool:
-        """Whether it runs on another server; otherwise this machine's keeper has it."""
-        return self.backend not in {LOCAL, DOCKER}
+    def is_elsewhere(self) -> bool:
+        """Whether it runs on another machine, so that this one's keeper and pids say nothing about it."""
+        return self.kind not in {"local", "container"}
 
     def view(self) -> dict[str, str]:
-        """Return it as every frontend shows it, without the members that are not set."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        """Return it as every frontend shows it: what there is of it, the kind excepted."""
+        members = {"backend": self.backend, "image": self.image, "container": self.container}
+        return {name: value for name, value in members.items() if value is not None}
+
+    def encode(self) -> dict[str, str]:
+        """Return it as files keep it: with its kind where the name does not say it."""
+        named = _NAMED_KINDS.get(self.backend, "node")
+        return self.view() if self.kind == named else {**self.view(), "kind": self.kind}
 
     @classmethod
-    def read(cls, view: object) -> "Location":
-        """Return the location that `view` described; anything else stands for this machine."""
-        if not isinstance(view, dict):
+    def decode(cls, members: object) -> "Location":
+        """Return what `encode` made; files of commands on this machine have nothing of it.
+
+        Raises:
+            ValueError: The kind is not known: a later version has written it. It is not taken for another kind.
+        """
+        if not isinstance(members, dict):
             return HERE
-        known = {entry.name: view.get(entry.name) for entry in fields(cls)}
-        return cls(**{name: str(value) for name, value in known.items() if value is not None})
+        known = {name: str(value) for name, value in members.items() if value is not None}
+        backend = known.get("backend", LOCAL)
+        kind = known.get("kind", _NAMED_KINDS.get(backend, "node"))
+        return cls(
+            kind=parse_kind(kind),
+            backend=backend,
+            image=known.get("image"),
+            container=known.get("container"),
+        )
 
 
-HERE = Location()
+HERE = Location(kind="local", backend=LOCAL)
+
+
+def parse_kind(text: str) -> Kind:
+    """Return the kind of place of that name.
+
+    Raises:
+        ValueError: There is none.
+    """
+    for known in get_args(Kind):
+        if text == known:
+            return known  # type: ignore[no-any-return] # one of the literal's own arguments
+    raise ValueError(f"not a kind of place: {text[:40]!r}")
 
 
 def parse_isolation(text: str) -> Isolation:

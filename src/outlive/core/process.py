@@ -109,8 +109,8 @@ class ProcessRecord:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether it can be acted on now, as far as is known: not while its node is away, or has not answered yet."""
-        return not (self.is_unknown and self.location.is_node)
+        """Whether it can be acted on now, as far as is known: not while its node is away, or not heard of yet."""
+        return not (self.is_unknown and self.location.is_elsewhere)
 
     @property
     def waits_for(self) -> Literal["approval", "group"] | None:

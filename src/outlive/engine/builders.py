@@ -89,7 +89,7 @@ def new_spec(
 ) -> Spec:
     """Return what the keeper is asked to run."""
     # A node has defaults of its own.
-    umask, nice = (None, None) if record.location.is_node else (settings.umask, settings.nice)
+    umask, nice = (None, None) if record.location.is_elsewhere else (settings.umask, settings.nice)
     return Spec(
         program=resolved.program,
         argv=resolved.argv,

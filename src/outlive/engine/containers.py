@@ -120,7 +120,7 @@ class ContainerStarts:
         cwd = os.path.join(self._folder, command.cwd) if command.cwd else self._folder
         plan = await asyncio.to_thread(self._plan, command, owner, process_id, cwd, limits)
         name = await self._settings.remember(plan)
-        location = Location(backend=DOCKER, image=plan.image, container=name)
+        location = Location(kind="container", backend=DOCKER, image=plan.image, container=name)
         features = (*_FEATURES, *(("no_network",) if plan.network == "none" else ()))
         steps = [] if limits.cpu_s is None else [f"limit {_RLIMIT_CPU} {limits.cpu_s}"]
         steps += [] if limits.files is None else [f"limit {_RLIMIT_NOFILE} {limits.files}"]

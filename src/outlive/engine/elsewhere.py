@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest
-from outlive.core.location import Location
+from outlive.core.location import Kind, Location
 from outlive.core.process import ProcessRecord
 from outlive.core.sandbox import Profile, Sandbox
 from outlive.engine.resolve import Resolved, as_bytes, check_words
@@ -19,7 +19,7 @@ ASKED = "asked"  # the member of a spec's `meta`
 
 
 def resolve_elsewhere(
-    command: Command, profile: Profile, inside: ProcessRecord | None, *, backend: str
+    command: Command, profile: Profile, inside: ProcessRecord | None, *, kind: Kind, backend: str
 ) -> tuple[Resolved, Confined]:
     """Return what the node is asked to run, and that nothing bounds it here.
 
@@ -27,7 +27,8 @@ def resolve_elsewhere(
         command: What the caller wants.
         profile: The least that this server's rules want for the caller; the node may choose a stronger one.
         inside: The process in whose tree the caller lives.
-        backend: The node's name.
+        kind: What kind of place it is,
+        backend: and its name.
 
     Raises:
         InvalidRequest: It makes no sense, or needs something of this machine.
@@ -51,7 +52,7 @@ def resolve_elsewhere(
         cwd=command.cwd or "",
         shell=None,
         script=b"" if command.script is None else as_bytes(command.script or "\n"),
-        location=Location(backend=backend, image=command.image),
+        location=Location(kind=kind, backend=backend, image=command.image),
         meta={ASKED: _asked(command, profile)},
     )
     return resolved, Confined(sandbox=Sandbox(profile=profile))

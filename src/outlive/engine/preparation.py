@@ -6,7 +6,6 @@ from outlive.backends.contract import Backend
 from outlive.core.command import Command
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
-from outlive.core.location import DOCKER, LOCAL
 from outlive.core.process import Owner
 from outlive.core.sandbox import Profile
 from outlive.engine.containers import ContainerStarts
@@ -76,18 +75,17 @@ class Preparation:
             OutliveError: As `Starts.start`.
         """
         backend = self._containers.backend_of(command, owner)
-        if backend != LOCAL:
-            self._backend.check(backend)
+        kind = self._backend.kind_of(backend)
         self._settings.allowed_commands.check(command, self._environment)
         check_secrets(command.env_secrets, is_granted=command.granted is not None)
         inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
-        if backend == DOCKER:
+        if kind == "container":
             resolved, confined = await self._containers.prepare(command, owner, process_id)
             await self._sandboxes.check_folder(resolved.cwd, inside)
             return resolved, confined
         profile = self._sandboxes.choose(command, owner, inside)
-        if backend != LOCAL:
-            return resolve_elsewhere(command, profile, inside, backend=backend)
+        if kind != "local":
+            return resolve_elsewhere(command, profile, inside, kind=kind, backend=backend)
         resolved = await self._opened.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
         if inside is not None:
             await self._sandboxes.check_folder(resolved.cwd, inside)

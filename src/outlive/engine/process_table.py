@@ -53,7 +53,7 @@ class ProcessTable:
         self._expected = {
             key
             for key, process in self.live.items()
-            if process.status.is_acknowledged and not process.location.is_node
+            if process.status.is_acknowledged and not process.location.is_elsewhere
         }
         self._mentioned = set()
 
@@ -101,7 +101,11 @@ class ProcessTable:
     def expect(self, process: Process) -> None:
         """Enter a process that the keeper has still to tell of: if it does not, it has finished."""
         self.enter(process)
-        if self._mentioned is not None and process.status.is_acknowledged and not process.location.is_node:
+        if (
+            self._mentioned is not None
+            and process.status.is_acknowledged
+            and not process.location.is_elsewhere
+        ):
             self._expected.add(process.key)
 
     def enter(self, process: Process) -> None:

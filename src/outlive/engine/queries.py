@@ -10,7 +10,7 @@ from outlive.core.errors import BackendUnavailable, ProcessNotFound
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
-from outlive.core.location import LOCAL
+from outlive.core.location import HERE, Location
 from outlive.core.process import NOTHING, Observation, ProcessRecord
 from outlive.engine import process_waits as waiting
 from outlive.engine.output_redaction import Redaction
@@ -60,10 +60,10 @@ class Queries:
         """
         return tuple(self._table.processes.candidates(ProcessFilter(principal=principal)))
 
-    def backend_of(self, process_id: ProcessId) -> str:
-        """Return the name of the backend that has a live process."""
+    def location_of(self, process_id: ProcessId) -> Location:
+        """Return where a live process is; this machine for what is not live."""
         process = self._table.live.get(id_to_bytes(process_id))
-        return LOCAL if process is None else process.location.backend
+        return HERE if process is None else process.location
 
     async def find(self, process_id: str) -> Process:
         """Return a process by its id: the live object, or an ended one loaded again.
@@ -168,7 +168,7 @@ class Queries:
     def may_live(self) -> Iterator[tuple[int | None, str]]:
         """Yield pid and process id of whatever may live here: also of what is being found again."""
         for process in self._table.live.values():
-            if not process.location.is_node:  # a pid on a node says nothing about this machine
+            if not process.location.is_elsewhere:  # a pid on a node says nothing about this machine
                 yield process.pid, process.process_id
         yield from self._reconciliation.pids()
 

@@ -5,6 +5,7 @@ asked for runs is decided in `pending_starts`.
 """
 
 import asyncio
+import logging
 from dataclasses import replace
 
 from outlive.backends.contract import Backend, StartOutcome
@@ -25,6 +26,8 @@ from outlive.engine.start_outcomes import StartOutcomes
 from outlive.protocols.keeper import decode_spec
 from outlive.store.folder import base_record
 from outlive.store.queue_store import WaitingCommand
+
+_logger = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
 _SECRETS_LOST = "Its secrets were in the server's memory only, and the server ended before its turn: it never ran (secrets_lost)."
@@ -80,7 +83,11 @@ class StartQueue:
             self._limits.enter(process)
         for command in await self._limits.open():
             spec = decode_spec(command.spec)
-            record = replace(base_record(spec, command.process_id), state=State.QUEUED)
+            try:
+                record = replace(base_record(spec, command.process_id), state=State.QUEUED)
+            except ValueError:  # of a later version; it is left to that
+                _logger.exception("a command that waits is not understood: %s", command.process_id)
+                continue
             process = Process(
                 record,
                 self._layout.process(command.process_id),

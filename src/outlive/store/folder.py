@@ -87,7 +87,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         **({} if record.approval is None else {"approval": _encode_approval(record.approval)}),
         **({} if record.grant is None else {"grant": _encode_grant(record.grant)}),
         **({"sandbox": record.sandbox.view()} if record.sandbox.profile is not Profile.OPEN else {}),
-        **({} if record.location.is_here else {"location": record.location.view()}),
+        **({} if record.location.is_here else {"location": record.location.encode()}),
         **({} if record.terminal is None else {"terminal": encode_terminal(record.terminal)}),
         **redacted_member(record.redacted),
     }
@@ -193,7 +193,7 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
         sandbox=read_sandbox(meta.get("sandbox")),
         secret_names=spec.secrets,
         terminal=read_terminal(meta.get("terminal")),
-        location=Location.read(meta.get("location")),
+        location=Location.decode(meta.get("location")),
         redacted=_number(meta, "redacted"),
     )
 

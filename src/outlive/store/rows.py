@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from outlive.core.cursor import Cursor
+from outlive.core.errors import StoreCorrupt
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import NOT_ENDED, Cause, State
 from outlive.core.location import Location
@@ -160,7 +161,7 @@ class StoredProcess:
             json.dumps(record.sandbox.view()) if record.sandbox.profile is not Profile.OPEN else None,
             json.dumps(record.secret_names) if record.secret_names else None,
             json.dumps(encode_terminal(record.terminal)) if record.terminal is not None else None,
-            None if record.location.is_here else json.dumps(record.location.view()),
+            None if record.location.is_here else json.dumps(record.location.encode()),
             None if self.ended_boot is None else self.ended_boot.boot_id,
             None if self.ended_boot is None else self.ended_boot.boottime_ns,
             _lost(record),
@@ -212,7 +213,7 @@ class StoredProcess:
             sandbox=read_sandbox(json.loads(row.text("sandbox") or "null")),
             secret_names=tuple(json.loads(row.text("secret_names") or "[]")),
             terminal=read_terminal(json.loads(row.text("terminal") or "null")),
-            location=Location.read(json.loads(row.text("location") or "null")),
+            location=_location(row.text("location")),
             redacted=row.count("redacted"),
         )
         complete = None
@@ -224,6 +225,13 @@ class StoredProcess:
         return cls(
             record=record, complete=complete, output_limit=row.number("output_limit"), ended_boot=ended
         )
+
+
+def _location(text: str | None) -> Location:
+    try:
+        return Location.decode(json.loads(text or "null"))
+    except ValueError as error:
+        raise StoreCorrupt("store_corrupt", f"A row of the registry makes no sense: {error}.") from error
 
 
 def _text(text: str | None) -> str | None:

@@ -30,6 +30,7 @@ from outlive.core.errors import (
 )
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
+from outlive.core.location import Kind
 from outlive.protocols.keeper import decode_spec
 
 _logger = logging.getLogger(__name__)
@@ -84,14 +85,15 @@ class RemoteBackend(NodeVerbs):
             answer_s=pauses.answer_s,
         )
 
-    def check(self, backend: str) -> None:
-        """Let the node's name pass.
+    def kind_of(self, backend: str) -> Kind:
+        """Return the kind of a node, for its own name.
 
         Raises:
             InvalidRequest: It is another one.
         """
         if backend != self._name:
             raise unknown_backend(backend, [self._name])
+        return "node"
 
     async def open(self, listener: BackendListener) -> None:
         """Tell of the processes that are followed, as the files know them; the node is looked for meanwhile."""
