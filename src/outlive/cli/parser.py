@@ -1,6 +1,7 @@
 """The one parser of the command line: words in, values by the parameters' names out. argparse, decision 170.
 
-argparse reads; what it would misread it gets in a form without doubt (`_in_order`). It writes no help: `help_page` does.
+argparse reads the flags, and gets them in a form that it cannot misread. Two things it does differently in each of its versions, and are
+done here: finding the places among the flags, and `--`. It writes no help: `help_page` does.
 """
 
 import argparse
@@ -49,8 +50,11 @@ def parse(parameters: Sequence[Parameter], words: Sequence[str]) -> dict[str, An
     )
     parser.add_argument(*_HELP_FLAGS, action=_Help, nargs=0)
     for one in parameters:
-        _add(parser, one)
-    given = vars(parser.parse_args(_in_order(parameters, words)))
+        if one.flags:
+            _add(parser, one)
+    flags, found = _apart(parameters, words)
+    given = vars(parser.parse_args(flags))
+    given |= _filled([one for one in parameters if not one.flags], found)
     return {one.name: given.get(one.name, _default(one)) for one in parameters}
 
 
@@ -64,33 +68,19 @@ def _add(parser: argparse.ArgumentParser, one: Parameter) -> None:
         if one.off:
             parser.add_argument(one.off, dest=one.name, action="store_const", const=False)
         return
-    metavar = one.metavar.replace("%", "%%")
-    if one.flags:
-        action = "append" if one.kind == "many" else "store"
-        parser.add_argument(*one.flags, dest=one.name, action=action, type=_reader(one), metavar=metavar)
-    elif one.kind == "many":
-        parser.add_argument(one.name, nargs="+" if one.is_required else "*", metavar=metavar)
-    else:
-        nargs = None if one.is_required else "?"
-        parser.add_argument(one.name, nargs=nargs, type=_reader(one), metavar=metavar)
 
-
-def _reader(one: Parameter) -> Any:  # noqa: ANN401 -- what argparse calls a type
     def read(text: str) -> object:
         try:
             return one.read(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 
-    return read
+    action = "append" if one.kind == "many" else "store"
+    parser.add_argument(*one.flags, dest=one.name, action=action, type=read)
 
 
-def _in_order(parameters: Sequence[Parameter], words: Sequence[str]) -> list[str]:
-    """Return the flags first, each value tied to its flag, then `--` and the places.
-
-    argparse takes a value that begins with a dash for a flag (`--grep -x`), and places among the flags differently in each
-    of its versions.
-    """
+def _apart(parameters: Sequence[Parameter], words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the flags, each value tied to its flag, and the words that are none."""
     valued = {flag for one in parameters if one.kind != "switch" for flag in one.flags}
     ends_flags = any(one.ends_flags for one in parameters)
     flags: list[str] = []
@@ -105,7 +95,7 @@ def _in_order(parameters: Sequence[Parameter], words: Sequence[str]) -> list[str
                 found += rest
         else:
             flags += _tied(word, valued, rest)
-    return [*flags, "--", *found] if found else flags
+    return flags, found
 
 
 def _tied(word: str, valued: set[str], rest: Iterator[str]) -> Iterator[str]:
@@ -121,3 +111,22 @@ def _tied(word: str, valued: set[str], rest: Iterator[str]) -> Iterator[str]:
             yield flag if value is None else f"{flag}={value}"
             return
         yield flag
+
+
+def _filled(places: Sequence[Parameter], words: Sequence[str]) -> dict[str, object]:
+    """Return what stands in each place: one word after the other, and all that are left in the one that takes many."""
+    values: dict[str, object] = {}
+    rest = list(words)
+    for one in places:
+        taken, rest = (rest, []) if one.kind == "many" else (rest[:1], rest[1:])
+        if not taken and one.is_required:
+            raise UsageError(f"Missing argument '{one.metavar}'.")
+        try:
+            read = [one.read(word) for word in taken]
+        except ValueError as error:
+            raise UsageError(f"Invalid value for '{one.metavar}': {error}.") from None
+        if read:
+            values[one.name] = read if one.kind == "many" else read[0]
+    if rest:
+        raise UsageError(f"Got unexpected extra argument(s) ({' '.join(rest)})")
+    return values

@@ -1,0 +1,159 @@
+"""The one parser: words in any order and form that shells' users know, and the sentences for what is wrong."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outlive.cli.parameters import (
+    Action,
+    Parameter,
+    UsageError,
+    count,
+    option,
+    options,
+    place,
+    places,
+    seconds,
+    switch,
+)
+from outlive.cli.parser import HelpAsked, parse
+from outlive.cli.program import PROGRAM, Group, Verb
+from tests.cli.launching import run
+
+_PARAMETERS = (
+    place("name", "ID", about="One."),
+    places("more", "[WORD]...", about="Others.", is_required=False),
+    switch("--follow", "-f", about="Go on."),
+    switch("--pty", off="--no-pty", about="Or not.", default=None),
+    option("--grep", "-g", metavar="TEXT", about="Look for it."),
+    options("--tag", metavar="NAME=VALUE", about="Names.", to="tags"),
+    count("--tail", "-n", metavar="LINES", about="So many.", least=0, most=10),
+    seconds("--grace", about="So long.", least=0.5),
+)
+_NOTHING = {
+    "name": "x",
+    "more": [],
+    "follow": False,
+    "pty": None,
+    "grep": None,
+    "tags": [],
+    "tail": None,
+    "grace": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["x"], {}),
+        (["x", "--follow", "y", "-g", "a", "z"], {"follow": True, "grep": "a", "more": ["y", "z"]}),
+        (["--grep=a=b", "x"], {"grep": "a=b"}),
+        (["--grep", "", "x"], {"grep": ""}),
+        (["-fn3", "x"], {"follow": True, "tail": 3}),
+        (["-fn", "3", "x"], {"follow": True, "tail": 3}),
+        (["x", "--grep", "-v"], {"grep": "-v"}),
+        (["x", "--grep", "--follow"], {"grep": "--follow"}),
+        (["x", "--grep", "a b"], {"grep": "a b"}),
+        (["--", "x", "--follow", "-z"], {"more": ["--follow", "-z"]}),
+        (["x", "--", "a", "--", "b"], {"more": ["a", "--", "b"]}),
+        (["x", "-"], {"more": ["-"]}),
+        (["x", "--pty", "--no-pty"], {"pty": False}),
+        (["x", "--no-pty", "--pty"], {"pty": True}),
+        (["x", "--tag", "a=1", "--tag", "b=2"], {"tags": ["a=1", "b=2"]}),
+        (["x", "--tail", "1", "--tail", "2", "--grace", ".5"], {"tail": 2, "grace": 0.5}),
+    ],
+)
+def test_flags_and_places_stand_in_any_order(words: list[str], found: dict[str, object]) -> None:
+    assert parse(_PARAMETERS, words) == _NOTHING | found
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "Missing argument 'ID'"),
+        (["x", "--frob"], "--frob"),
+        (["x", "--fol"], "--fol"),  # no beginnings: another flag may come that begins so
+        (["x", "-z"], "-z"),
+        (["x", "--grep"], "expected one argument"),
+        (["x", "--follow=1"], "--follow"),
+        (["x", "--tail", "a"], "'a' is no whole number"),
+        (["x", "--tail", "11"], "11 is not in the range 0<=x<=10"),
+        (["x", "--grace", "0"], "0.0 is not in the range x>=0.5"),
+        (["x", "--grace", "nan"], "nan is not in the range"),
+    ],
+)
+def test_a_mistake_is_said_in_a_sentence(words: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        parse(_PARAMETERS, words)
+
+
+def test_what_is_behind_a_programs_name_is_its_own() -> None:
+    parameters = (
+        places("argv", "COMMAND...", about="What runs.", is_required=False, ends_flags=True),
+        switch("--json", about="As JSON."),
+    )
+    assert parse(parameters, ["--json", "ls", "--json", "--", "-x"]) == {
+        "argv": ["ls", "--json", "--", "-x"],
+        "json": True,
+    }
+    assert parse(parameters, ["--", "--json", "--", "a"]) == {"argv": ["--json", "--", "a"], "json": False}
+    assert parse(parameters, ["sh", "--help"])["argv"] == ["sh", "--help"]
+
+
+@pytest.mark.parametrize("words", [["-h"], ["x", "--help"], ["--help", "--frob"], ["-fh"]])
+def test_help_comes_before_what_is_missing_or_wrong(words: list[str]) -> None:
+    with pytest.raises(HelpAsked):
+        parse(_PARAMETERS, words)
+
+
+_WORDS = st.lists(
+    st.one_of(
+        st.sampled_from(
+            ["--follow", "-f", "--grep", "-g", "--tail", "--", "-", "-1", "a=b", "x y", "--tail=3"]
+        ),
+        st.text(max_size=4),
+    ),
+    max_size=6,
+)
+
+
+@given(words=_WORDS)
+def test_no_word_upsets_the_parser(words: list[str]) -> None:
+    try:
+        found = parse(_PARAMETERS, words)
+    except (UsageError, HelpAsked):
+        return
+    assert set(found) == set(_NOTHING)
+
+
+def _actions(group: Group) -> list[tuple[str, Action[...]]]:
+    found = []
+    for one in group.verbs:
+        if isinstance(one, Verb):
+            found.append((f"{group.name} {one.name}", one.action))
+        else:
+            found += _actions(one)
+    return found
+
+
+def _clashes(parameters: tuple[Parameter, ...]) -> set[str]:
+    flags = [flag for one in parameters for flag in (*one.flags, one.off) if flag]
+    return {flag for flag in flags if flags.count(flag) > 1} | ({"--help", "-h"} & set(flags))
+
+
+def test_every_verb_of_the_table_is_there_and_declares_each_flag_once() -> None:
+    actions = _actions(PROGRAM)
+    assert len(actions) > 40
+    for path, action in actions:
+        names = [one.name for one in action.parameters]
+        assert len(names) == len(set(names)), path
+        assert _clashes(action.parameters) == set(), path
+        assert all(one.sentence for one in action.parameters), path
+
+
+def test_the_help_says_how_another_server_is_reached() -> None:
+    shown = run("--help", env={"NO_COLOR": "1"}).stdout
+    for flag in ("--host URL", "--token-file FILE", "--ca FILE", "--version"):
+        assert flag in shown
