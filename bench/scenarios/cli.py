@@ -13,7 +13,7 @@ from bench.measure import Section, Unavailable, alternate
 from bench.product import Installation, outlive_installed
 from outlive.client import Client
 
-_TYPER = "import typer"
+_PYTHON = "python -c pass"
 _HELP = "outlive --help"
 _PS = "outlive ps"
 _TAIL = "logs --tail 100"
@@ -34,7 +34,7 @@ class _Lane:
 def run(bench: Bench) -> Section:
     """Seconds from the call to the end, or to the first line that was looked for; megabytes at the most."""
     size = bench.pick(1_000_000_000, 200_000_000)
-    section = Section("cli", f"the command line, on a log of {size // 1_000_000} MB", baseline=_TYPER)
+    section = Section("cli", f"the command line, on a log of {size // 1_000_000} MB", baseline=_PYTHON)
     try:
         with outlive_installed(bench) as installation:
             lanes = _lanes(installation, _write_log(installation, size))
@@ -47,8 +47,8 @@ def run(bench: Bench) -> Section:
                 section.add(lane.label, "MB at the most", value=peak_mb)
     except Unavailable as reason:
         section.notes.append(f"ours left out: {reason}")
-    section.judge("cli_help", _HELP, unit="s", against=_TYPER)
-    section.judge("cli_ps", _PS, unit="s", against=_TYPER)
+    section.judge("cli_help", _HELP, unit="s", against=_PYTHON)
+    section.judge("cli_ps", _PS, unit="s", against=_PYTHON)
     section.judge("cli_tail", _TAIL, unit="s")
     section.judge("cli_grep_first", _FIRST, unit="s")
     section.judge("cli_grep_last", _LAST, unit="s")
@@ -70,7 +70,7 @@ def _lanes(installation: Installation, process_id: str) -> list[_Lane]:
         return (*installation.command, *words, "--state-dir", str(installation.state_dir))
 
     return [
-        _Lane(_TYPER, (sys.executable, "-c", "import typer")),
+        _Lane(_PYTHON, (sys.executable, "-c", "pass")),
         _Lane(_HELP, (*installation.command, "--help")),
         _Lane(_PS, ours("ps")),
         _Lane(_TAIL, ours("logs", "--tail", "100", process_id)),

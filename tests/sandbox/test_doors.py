@@ -117,7 +117,7 @@ def test_the_command_line_takes_limits(server: OutliveServer) -> None:
         return subprocess.run([*words, "-c", line], capture_output=True, text=True, timeout=60, check=False)
 
     assert ran("files=64", "cpu=90s").stdout == "64\n90\n"
-    assert ran("files=64", "cpu=2m", flags=("--profile=guarded",)).stdout == "64\n120\n"  # through typer
+    assert ran("files=64", "cpu=2m", flags=("--profile=guarded",)).stdout == "64\n120\n"
     for words, sentence in (
         (
             ["file=64"],
