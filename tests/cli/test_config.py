@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from outlive.config import OPTIONS, resolve
 from outlive.core.errors import ConfigInvalid
-from outlive.discovery.config_files import PROJECT_FILE, read_config_files, user_file
+from outlive.core.state_path import VARIABLE
+from outlive.discovery.config_files import PROJECT_FILE, read_config_files
+from outlive.discovery.config_paths import user_file
+from outlive.discovery.state_folder import layout_of
 from tests.support.server import run_outlive
 
 
@@ -93,3 +97,33 @@ def test_a_misspelt_key_stops_the_start_with_a_suggestion(tmp_path: Path) -> Non
     assert done.returncode == 1
     assert "jsonrpc_prot" in done.stderr
     assert "Did you mean jsonrpc_port?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("state_dir", "environ"),
+    [
+        (None, {}),
+        (None, {"XDG_STATE_HOME": "/x"}),
+        (None, {"XDG_STATE_HOME": "relative"}),
+        (None, {"OUTLIVE_STATE_DIR": "~/s"}),
+        (None, {"OUTLIVE_STATE_DIR": ""}),
+        ("below", {"OUTLIVE_STATE_DIR": "/e"}),
+        ("", {"OUTLIVE_STATE_DIR": "/e"}),
+        ("~", {}),
+    ],
+)
+def test_the_folder_is_the_same_where_the_settings_are_not_asked(
+    state_dir: str | None, environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a configuration file `layout_of` takes a shorter way than `resolve`."""
+    for name in ("OUTLIVE_STATE_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "OUTLIVE_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": str(tmp_path), **environ}.items():
+        monkeypatch.setenv(name, value)
+    flags = {} if state_dir is None else {"state_dir": state_dir}
+    resolved = resolve(flags, os.environ, working_folder=os.getcwd()).settings.state_dir
+    assert layout_of(state_dir).root == resolved
+
+
+def test_the_variable_of_the_folder_is_the_options_own() -> None:
+    assert [one.env for one in OPTIONS if one.name == "state_dir"] == [(VARIABLE,)]

@@ -13,7 +13,8 @@ import pytest
 from anyio import to_thread
 
 from outlive.core.errors import BackendUnavailable
-from outlive.keeper.common.launch import EXTERNAL_VARIABLE, ensure_keeper
+from outlive.keeper.common.launch import ensure_keeper
+from outlive.keeper.common.spawn import EXTERNAL_VARIABLE
 from tests.cli.launching import environment, run
 from tests.cli.test_notify import listening
 from tests.cli.unit_groups import Unit, can_make_groups, unit, wait_until

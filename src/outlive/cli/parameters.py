@@ -188,9 +188,10 @@ def _name(flag: str) -> str:
 
 def _about_state_dir() -> str:
     # Start-up time: the sentence comes with all settings, and only a help page shows it.
-    from outlive.discovery.state_folder import STATE_DIR as STATE_DIR_OPTION  # noqa: PLC0415
+    from outlive.config import OPTIONS  # noqa: PLC0415
 
-    return about_option(STATE_DIR_OPTION.sentence, STATE_DIR_OPTION.env)
+    found = next(one for one in OPTIONS if one.name == "state_dir")
+    return about_option(found.sentence, found.env)
 
 
 def about_option(sentence: str, env: Sequence[str], default: str = "") -> str:

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from outlive import __version__
-from outlive.cli.help_page import help_page, usage
 from outlive.cli.output import say, show
 from outlive.cli.parameters import Parameter, UsageError, places
 from outlive.cli.parser import HelpAsked, parse
@@ -65,6 +64,8 @@ def _run_verb(verb: Verb, path: str, words: Sequence[str]) -> int:
         gc.enable()
         return action.call(given)
     except HelpAsked:
+        from outlive.cli.help_page import help_page  # noqa: PLC0415 -- start-up time: it breaks lines, which takes `textwrap`
+
         about = f"{verb.about}\n\n{action.more}" if action.more else verb.about
         sys.stdout.write(help_page(path, about, action.parameters))
         return 0
@@ -82,10 +83,14 @@ def _use_server(given: Mapping[str, str | None]) -> None:
 
 
 def _group_page(group: Group, path: str) -> str:
+    from outlive.cli.help_page import help_page  # noqa: PLC0415 -- as above
+
     verbs = [(one.name, one.about) for one in group.verbs]
     return help_page(path, group.about, parameters_of(group), verbs=verbs)
 
 
 def _refuse(path: str, parameters: Sequence[Parameter], error: UsageError, *, is_group: bool) -> int:
+    from outlive.cli.help_page import usage  # noqa: PLC0415 -- as above
+
     say(f"{usage(path, parameters, is_group=is_group)}\nTry '{path} --help' for help.\n\nError: {error}")
     return _MISTAKE

@@ -8,8 +8,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict
 
-from outlive.core.command import umask_text
-
 
 class StartOptions(TypedDict, total=False):
     """Everything a start takes besides the command; what is left out is the server's default.
@@ -95,7 +93,7 @@ def execute_params(
     if "limits" in options:
         params["limits"] = dict(options["limits"])
     if (umask := options.get("umask")) is not None:
-        params["umask"] = umask_text(umask)
+        params["umask"] = f"{umask:03o}"  # as callers write it
     if "tags" in options:
         params["tags"] = dict(options["tags"])
     # Concurrent: other starts of this client need not wait for this one, since answers are matched by number.

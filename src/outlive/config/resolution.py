@@ -4,7 +4,6 @@ Flags > environment > project file (which may only tighten) > user file > system
 the files come in as text, so that the order can be tested and nothing hidden is believed.
 """
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from outlive.config.files import ConfigFile, FileEntry, FileKind, is_tighter, re
 from outlive.config.options import Option
 from outlive.config.settings import OPTIONS, Settings
 from outlive.core.errors import ConfigInvalid
+from outlive.core.state_path import absolute_path, default_state_dir
 
 Source = Literal["flag", "environment", "operator", "project", "user", "system", "default"]
 
@@ -82,11 +82,11 @@ def resolve(
         if origin is None and said:
             origin = _of_files(option, said)
         if origin is None:
-            text = option.default if option.name != "state_dir" else _default_state_dir(environ)
+            text = option.default if option.name != "state_dir" else default_state_dir(environ)
             origin = Origin("default", option.flag, text)
         values[option.name] = _parsed(option, origin)
         origins[option.name] = origin
-    values["state_dir"] = _absolute(values["state_dir"], environ, working_folder)
+    values["state_dir"] = absolute_path(values["state_dir"], environ, working_folder)
     return Resolution(settings=Settings(**values), origins=origins)
 
 
@@ -174,25 +174,3 @@ def _parsed(option: Option, origin: Origin) -> object:
             hint=f"For example {origin.place}{equals}{option.example}.",
             details={"option": option.name},
         ) from None
-
-
-def _default_state_dir(environ: Mapping[str, str]) -> str:
-    """Return $XDG_STATE_HOME/outlive, else ~/.local/state/outlive (XDG Base Directory Specification)."""
-    base = environ.get("XDG_STATE_HOME", "")
-    if not base.startswith("/"):  # relative paths have to be ignored (XDG Base Directory Specification 0.8)
-        home = environ.get("HOME", "")
-        if not home.startswith("/"):
-            raise ConfigInvalid(
-                "state_folder",
-                "There is no home folder to keep the state in (HOME is not set).",
-                hint="Name a folder: --state-dir /path or OUTLIVE_STATE_DIR=/path.",
-            )
-        base = f"{home}/.local/state"
-    return f"{base}/outlive"
-
-
-def _absolute(path: str, environ: Mapping[str, str], working_folder: str) -> str:
-    """Return the path with ~ replaced (a configuration file has no shell that would do it) and made absolute."""
-    if path == "~" or path.startswith("~/"):
-        path = environ.get("HOME", "~") + path[1:]
-    return os.path.normpath(os.path.join(working_folder, path))

@@ -117,8 +117,3 @@ UMASK_PATTERN = r"^0?[0-7]{3}$"  # for schemas, in the dialect of JSON Schema
 def parse_umask(text: str | None) -> int | None:
     """Return the number that a text matching the pattern stands for; None stays None."""
     return None if text is None else int(text, 8)
-
-
-def umask_text(umask: int) -> str:
-    """Return a umask as callers write it."""
-    return f"{umask:03o}"

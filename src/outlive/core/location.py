@@ -1,6 +1,5 @@
 """Where a process runs: `Location`, with the kind of place; and `ContainerPlan`, everything that decides what a container is. Pure."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, fields
 from typing import Literal, get_args
@@ -131,6 +130,8 @@ class ContainerPlan:
     @property
     def name(self) -> str:
         """The name of its folder, which is different for every other plan."""
+        import hashlib  # noqa: PLC0415 -- start-up time: it loads OpenSSL, and most clients name no container
+
         digest = hashlib.sha256(self.encode()).hexdigest()
         return f"{self.isolation}-{digest[:_NAME_CHARACTERS]}"
 

@@ -9,24 +9,11 @@ from collections.abc import Callable, Mapping
 
 from outlive.config import ConfigFile
 from outlive.core.errors import ConfigInvalid
+from outlive.discovery.config_paths import SYSTEM_FILE, VARIABLE, user_file
 
-SYSTEM_FILE = "/etc/outlive/config.toml"
 PROJECT_FILE = ".outlive.toml"
-_VARIABLE = "OUTLIVE_CONFIG"
-_MAX_BYTES = (
-    1 << 20
-)  # a thousand times a usual file; a device or a log named by mistake must not fill the memory
-
-
-def user_file(environ: Mapping[str, str]) -> str | None:
-    """Return the path of the user's file, whether it exists or not; None without a home folder."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    if not base.startswith("/"):
-        home = environ.get("HOME", "")
-        if not home.startswith("/"):
-            return None
-        base = f"{home}/.config"
-    return f"{base}/outlive/config.toml"
+# A thousand times a usual file: a device or a log that is named by mistake must not fill the memory.
+_MAX_BYTES = 1 << 20
 
 
 def read_config_files(
@@ -45,7 +32,7 @@ def read_config_files(
         ConfigInvalid: A file exists but cannot be read, or is not text.
     """
     files = []
-    named = environ.get(_VARIABLE)
+    named = environ.get(VARIABLE)
     if named:
         files.append(_read(ConfigFile("user", os.path.join(working_folder, named), "")))
     else:
@@ -59,7 +46,7 @@ def read_config_files(
     if named and not files[0]:
         raise ConfigInvalid(
             "config_invalid",
-            f"{_VARIABLE}={named} is not there.",
+            f"{VARIABLE}={named} is not there.",
             hint="Write the file, or unset the variable.",
         )
     return found

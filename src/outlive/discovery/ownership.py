@@ -22,8 +22,8 @@ from outlive.core.layout import Layout
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.files import write_whole
 from outlive.keeper.common.kernel import BOOT_ID
-from outlive.keeper.common.launch import SERVICE_VARIABLE
 from outlive.keeper.common.locks import holder_of, take_lock
+from outlive.keeper.common.spawn import SERVICE_VARIABLE
 
 _SYSTEM_UNITS = "/etc/systemd/system/"
 # The environment variables that decide which configuration files count.

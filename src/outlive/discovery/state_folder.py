@@ -10,16 +10,15 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from outlive.config import OPTIONS, resolve
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
-from outlive.discovery.config_files import read_config_files
+from outlive.core.state_path import VARIABLE, absolute_path, default_state_dir
+from outlive.discovery.config_paths import has_config_files
 from outlive.discovery.ownership import take_over
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.locks import holder_of, take_lock
 
-STATE_DIR = next(option for option in OPTIONS if option.name == "state_dir")
 _PRIVATE = 0o700
 
 
@@ -40,17 +39,32 @@ def layout_of(state_dir: str | None) -> Layout:
     Raises:
         ConfigInvalid: The folder's name cannot be used, or one of its locks is not a file.
     """
-    flags = {} if state_dir is None else {"state_dir": state_dir}
     folder = working_folder()
-    files = read_config_files(os.environ, working_folder=folder, with_project=False)
-    resolution = resolve(flags, os.environ, working_folder=folder, files=files, options=[STATE_DIR])
-    layout = Layout(resolution.settings.state_dir)
+    if has_config_files(os.environ) or "\0" in (state_dir or ""):
+        layout = Layout(_settled(state_dir, folder))
+    else:
+        path = state_dir
+        if path is None:
+            path = os.environ.get(VARIABLE) or default_state_dir(os.environ)
+        layout = Layout(absolute_path(path, os.environ, folder))
     _check_locks(layout)
     # A copy by hard links holds the original's sockets: no verb may reach the original's keeper through them.
     if os.path.exists(layout.identity):
         with contextlib.suppress(OSError):  # reported by `open_state_folder`
             claim_folder(layout)
     return layout
+
+
+def _settled(state_dir: str | None, folder: str) -> str:
+    """Return the folder by all of the settings' rules: files may name it, and have to be understood."""
+    # Start-up time: all settings come with these, and most users have no file.
+    from outlive.config import OPTIONS, resolve  # noqa: PLC0415
+    from outlive.discovery.config_files import read_config_files  # noqa: PLC0415
+
+    flags = {} if state_dir is None else {"state_dir": state_dir}
+    files = read_config_files(os.environ, working_folder=folder, with_project=False)
+    wanted = [option for option in OPTIONS if option.name == "state_dir"]
+    return resolve(flags, os.environ, working_folder=folder, files=files, options=wanted).settings.state_dir
 
 
 def open_state_folder(path: str, *, to_write: bool = True) -> Layout:

@@ -11,8 +11,7 @@ from outlive.core.sandbox import Limits, Profile
 from outlive.engine.containers import ContainerSettings
 from outlive.engine.policy_check import command_policy
 from outlive.engine.sandbox import SandboxSettings
-from outlive.keeper.common.launch import EXTERNAL_VARIABLE, SERVICE_VARIABLE
-from outlive.keeper.common.spawn import SOFT_LIMIT_VARIABLE
+from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, SERVICE_VARIABLE, SOFT_LIMIT_VARIABLE
 from outlive.policy.access import GRANTED_SCOPES, Scope
 from outlive.policy.commands import AllowedCommands
 from outlive.policy.judgement import CommandPolicy

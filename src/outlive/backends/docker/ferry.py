@@ -27,7 +27,9 @@ from outlive.backends.docker.daemon_stream import ContainerGone, StreamSettings,
 
 _HEAD = struct.Struct("<III")
 _DAEMONS_HEAD = struct.Struct(">B3xI")
-_MOST = 32768 + 64  # the largest body: a piece of output (PIECE_BYTES in `native/stream.h`) and the fields before it
+_MOST = (
+    32768 + 64
+)  # the largest body: a piece of output (PIECE_BYTES in `native/stream.h`) and the fields before it
 _STDOUT = 1
 
 Frame = tuple[int, int, bytes]  # type, channel, body

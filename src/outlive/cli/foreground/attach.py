@@ -3,11 +3,11 @@
 import os
 import signal
 import stat
-import threading
 
 from outlive.cli.far import a_client, far_url
 from outlive.cli.foreground.delivery import Delivery
 from outlive.cli.foreground.exit_status import OURS_FAILED, die_of
+from outlive.cli.foreground.feed import feed
 from outlive.cli.foreground.keyboard import DetachKeys
 from outlive.cli.foreground.session import ForegroundSession, own_terminal
 from outlive.cli.foreground.signals import EarlySignals
@@ -24,7 +24,6 @@ from outlive.store.log_search import tail_start
 from outlive.store.output_log import OutputLog
 
 _LINES = 10  # shown of what was before, where there is no screen to fill
-_READ_BYTES = 64 * 1024
 
 
 def attach_command(
@@ -103,20 +102,3 @@ def _feed_or_redraw(
 def _is_null(descriptor: int) -> bool:
     found = os.fstat(descriptor)
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(1, 3)
-
-
-def feed(process: Process) -> None:
-    """Write what our stdin has to a process, and close its input behind that, in a thread."""
-    threading.Thread(target=_feed, args=(process,), name="stdin", daemon=True).start()
-
-
-def _feed(process: Process) -> None:
-    try:
-        while data := os.read(0, _READ_BYTES):
-            process.write(data)
-        process.close_stdin()
-    except OutliveError as error:
-        if error.code not in {"process_ended", "stdin_closed"}:
-            show_error(error)
-    except OSError:
-        return

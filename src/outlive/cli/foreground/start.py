@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shlex
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 
@@ -214,4 +213,8 @@ def _is_bare_script(error: StartFailed, options: RunOptions, command: str | tupl
 
 def _path_of(program: str, wanted: StartOptions) -> str:
     path = (wanted.get("env") or {}).get("PATH") or os.defpath
-    return program if "/" in program else shutil.which(program, path=path) or program
+    if "/" in program:
+        return program
+    import shutil  # noqa: PLC0415 -- start-up time: all compressors come with it, and few commands come here
+
+    return shutil.which(program, path=path) or program

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from outlive.core.errors import ConfigInvalid
-from outlive.keeper.common.launch import EXTERNAL_VARIABLE, SERVICE_VARIABLE
+from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, SERVICE_VARIABLE
 
 SERVER_UNIT = "outlive.service"
 KEEPER_UNIT = "outlive-keeper.service"

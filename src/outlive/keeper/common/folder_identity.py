@@ -15,7 +15,6 @@ the process is killed in between, the folder still counts as a copy, and the nex
 import contextlib
 import fcntl
 import os
-import shutil
 import time
 
 from outlive.core.identity import is_process_id
@@ -57,6 +56,8 @@ def let_go(layout: Layout) -> None:
         if _has_other_names(path):
             _remove(path)
     if not os.path.islink(layout.containers):
+        import shutil  # noqa: PLC0415 -- start-up time: all compressors come with it, and copies are rare
+
         shutil.rmtree(layout.containers, ignore_errors=True)
     # Last, because it lists what is to be done: a kill before this line lets the next process begin anew.
     _remove(layout.live)

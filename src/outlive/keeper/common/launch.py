@@ -22,15 +22,10 @@ from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from outlive.keeper.common.sockets import connect_unix
-from outlive.keeper.common.spawn import keeper_argv, keeper_environment
+from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, keeper_argv, keeper_environment
 from outlive.protocols.keeper import decode_message, encode_message
 
-# Set in the server's unit: another program starts the keeper, always.
-EXTERNAL_VARIABLE = "OUTLIVE_KEEPER_EXTERNAL"
-# Set there, too: the path of the unit's file (`discovery.ownership`).
-SERVICE_VARIABLE = "OUTLIVE_SERVICE_UNIT"
-# How long `outlive keeper run` may take: one that hangs, or is being restarted, must not keep commands from running.
-_HOST_PATIENCE_S = 3.0
+_HOST_PATIENCE_S = 3.0  # one that hangs or is being started again must not keep commands from running
 
 
 def ensure_keeper(

@@ -13,6 +13,10 @@ _PASSED_PREFIX = "OUTLIVE_KEEPER_"
 # How many descriptors a command may open unless it asks for more: the soft limit of the process that started our first
 # process. Server and supervisor raise their own limit, and a command must not inherit that.
 SOFT_LIMIT_VARIABLE = "OUTLIVE_KEEPER_SOFT_NOFILE"
+# Set in the server's unit: the keeper is started by another unit, never by the server.
+EXTERNAL_VARIABLE = "OUTLIVE_KEEPER_EXTERNAL"
+# There, too: the path of the unit's file (`discovery.ownership`).
+SERVICE_VARIABLE = "OUTLIVE_SERVICE_UNIT"
 # In the command line of a process whose standard input is the supervisor's record lock (`common.lock_proof`).
 LOCK_FLAG = "--lock-at-0"
 _TEST_ONLY = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE", "TEST_RUN_OF_OUTLIVE")
