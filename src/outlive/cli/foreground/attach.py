@@ -7,8 +7,7 @@ import stat
 from outlive.cli.far import a_client, far_url
 from outlive.cli.foreground.delivery import Delivery
 from outlive.cli.foreground.exit_status import OURS_FAILED, die_of
-from outlive.cli.foreground.feed import feed
-from outlive.cli.foreground.keyboard import DetachKeys
+from outlive.cli.foreground.keyboard import DetachKeys, feed
 from outlive.cli.foreground.session import ForegroundSession, own_terminal
 from outlive.cli.foreground.signals import EarlySignals
 from outlive.cli.foreground.surroundings import Surroundings

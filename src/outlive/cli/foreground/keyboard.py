@@ -1,6 +1,9 @@
 """What is typed at our terminal, to the command: `Keyboard`, a thread.
 
 The keys that leave a command running, as docker writes them: `DetachKeys`. Sans I/O.
+
+Our standard input from a pipe or file, to a command that cannot read it itself (it runs on another machine, or ran already when
+we came): `feed`, a thread.
 """
 
 import contextlib
@@ -13,6 +16,7 @@ from collections.abc import Callable
 from outlive.cli.foreground.leave_watch import LeaveWatch
 from outlive.cli.foreground.signals import Suspension
 from outlive.cli.foreground.terminal import OwnTerminal, Screen, ignores_stop, look_at
+from outlive.cli.output import show_error
 from outlive.client import OutliveError, Process
 from outlive.core.errors import InvalidRequest
 
@@ -68,6 +72,7 @@ def _byte(word: str) -> int:
 
 _LOOK_S = 0.2  # whether we are in the foreground (again): nothing tells that
 _READ_BYTES = 16 * 1024
+_FED_BYTES = 64 * 1024
 _LEAVES_S = 0.5  # a program that suspends itself has left its screen by then
 _SETTLES_S = 0.1
 
@@ -172,3 +177,20 @@ class Keyboard:
         deadline = time.monotonic() + seconds
         while not has_happened() and time.monotonic() < deadline:
             time.sleep(0.005)
+
+
+def feed(process: Process) -> None:
+    """Write what our stdin has to a process, and close its input behind that, in a thread."""
+    threading.Thread(target=_feed, args=(process,), name="stdin", daemon=True).start()
+
+
+def _feed(process: Process) -> None:
+    try:
+        while data := os.read(0, _FED_BYTES):
+            process.write(data)
+        process.close_stdin()
+    except OutliveError as error:
+        if error.code not in {"process_ended", "stdin_closed"}:
+            show_error(error)
+    except OSError:
+        return

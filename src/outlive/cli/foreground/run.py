@@ -9,8 +9,7 @@ from dataclasses import replace
 from outlive.cli.far import a_client, far_url
 from outlive.cli.foreground.delivery import Delivery
 from outlive.cli.foreground.exit_status import OURS_FAILED, die_of, exit_as, failed_start
-from outlive.cli.foreground.feed import feed
-from outlive.cli.foreground.keyboard import DetachKeys
+from outlive.cli.foreground.keyboard import DetachKeys, feed
 from outlive.cli.foreground.late_output import leave_behind
 from outlive.cli.foreground.plan import Descriptors, Plan, RunOptions, plan_run
 from outlive.cli.foreground.readiness import Readiness
