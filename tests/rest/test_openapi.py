@@ -5,25 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from outlive.frontends.rest.slugs import known_problems
-from outlive.protocols.rest import requests, terminals
+from outlive.operations.requests import convert_request
 from outlive.protocols.rest.answers import Finished, ProcessView, Started, TrackedProcesses
+from outlive.protocols.rest.requests import BODIES
 from tests.rest.rest_caller import RestCaller
-
-_BODIES: dict[str, type[BaseModel]] = {
-    "StartRequest": requests.StartRequest,
-    "Changes": requests.Changes,
-    "ControlRequest": requests.ControlRequest,
-    "SignalRequest": requests.SignalRequest,
-    "Resize": requests.Resize,
-    "SyncRequest": requests.SyncRequest,
-    "BackgroundRequest": requests.BackgroundRequest,
-    "NewTerminalRequest": terminals.NewTerminalRequest,
-    "ExecuteRequest": terminals.ExecuteRequest,
-    "InputRequest": terminals.InputRequest,
-}
 
 
 @pytest.fixture
@@ -85,10 +72,10 @@ def test_schemas_stay_within_what_generators_of_clients_can_read(document: dict[
 
 def test_every_body_has_examples_that_are_accepted(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
-    for name, model in _BODIES.items():
-        assert schemas[name]["examples"]
-        for example in schemas[name]["examples"]:
-            model.model_validate(example)
+    for shape in BODIES:
+        assert schemas[shape.__name__]["examples"]
+        for example in schemas[shape.__name__]["examples"]:
+            convert_request(example, shape)
 
 
 @pytest.mark.promise("R.document")

@@ -1,6 +1,5 @@
 """From JSON, or members that were read already, to a checked request; one sentence for what is wrong. Pure."""
 
-from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
@@ -22,14 +21,14 @@ def decode_request(raw: bytes, shape: type[_Request]) -> _Request:
         raise _refusal(error) from None
 
 
-def convert_request(members: Mapping[str, object], shape: type[_Request]) -> _Request:
-    """Return the request that decoded members make.
+def convert_request(members: object, shape: type[_Request]) -> _Request:
+    """Return the request that decoded JSON makes.
 
     Raises:
         InvalidRequest: As `decode_request`.
     """
     try:
-        return msgspec.convert(dict(members), shape)
+        return msgspec.convert(members, shape)
     except (msgspec.ValidationError, ValueError) as error:
         raise _refusal(error) from None
 

@@ -43,6 +43,39 @@ def arguments_schema(shape: type[msgspec.Struct], *, is_terse: bool = False) -> 
     return schema | {"properties": {name: members[name] for name in member_names(shape)}}
 
 
+def body_schemas(shapes: Mapping[type[msgspec.Struct], Schema]) -> dict[str, Schema]:
+    """Return the schemas of requests for an OpenAPI document, by name, with those that they refer to.
+
+    `shapes` says for each what stands beside its schema. Names and titles are those that generators of clients go by.
+    """
+    _, components = msgspec.json.schema_components(shapes, ref_template="#/components/schemas/{name}")
+    beside = {shape.__name__: more for shape, more in shapes.items()}
+    return {name: _titled(schema) | beside.get(name, {}) for name, schema in components.items()}
+
+
+def _titled(schema: Schema) -> Schema:
+    """Return the schema of an object in the form of pydantic's, which the answers have: titles, and types of words."""
+    members = {}
+    for name, one in schema["properties"].items():
+        refers = "$ref" in one or any("$ref" in other for other in one.get("anyOf", ()))
+        title = {} if refers else {"title": name.replace("_", " ").title()}
+        members[name] = title | _typed(one)
+    needed = {"required": schema["required"]} if schema["required"] else {}
+    return (
+        {name: part for name, part in schema.items() if name != "required"} | needed | {"properties": members}
+    )
+
+
+def _typed(schema: Schema) -> Schema:
+    """Return a member's schema; a default of nothing is what leaving it out means."""
+    found = {"type": "string", **schema} if "enum" in schema else dict(schema)
+    if found.get("default", {}) in (None, {}):
+        found.pop("default", None)
+    if "anyOf" in found:
+        found["anyOf"] = [_typed(one) for one in found["anyOf"]]
+    return found
+
+
 def member_names(shape: type[msgspec.Struct]) -> list[str]:
     """Return the members' names as a reader wants them: what a request is about comes before options that others have, too."""
     classes = [one for one in shape.__mro__ if issubclass(one, msgspec.Struct)]

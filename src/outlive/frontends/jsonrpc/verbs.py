@@ -6,8 +6,6 @@ import binascii
 import os
 import time
 
-from msgspec import UnsetType
-
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import (
     BackendUnavailable,
@@ -18,7 +16,6 @@ from outlive.core.errors import (
 )
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.lifecycle import Cause, State, signal_number
-from outlive.core.tags import merge_tags
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.context import Context, Result
 from outlive.protocols.jsonrpc.answers import encode_process_notification, encode_queued
@@ -215,9 +212,8 @@ async def resize(context: Context, params: ResizeParams, _label: str | None) -> 
 async def relabel(context: Context, params: RelabelParams, _label: str | None) -> Result:
     """Change tags and group, while it runs and afterwards; they survive every crash."""
     process = await context.find(params.process_id)
-    record = process.record
-    group = record.group if isinstance(params.group, UnsetType) else params.group
-    await context.acting.relabel(process, tags=merge_tags(record.tags, params.tags), group=group)
+    tags, group = params.applied(process.record.tags, process.record.group)
+    await context.acting.relabel(process, tags=tags, group=group)
     return Result(result=process_view(process.record))
 
 

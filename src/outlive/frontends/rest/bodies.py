@@ -1,5 +1,7 @@
 """How large a request may be: `BodyLimit`, a layer around the routes.
 
+What a route reads its body with, and how the OpenAPI document describes it: `read_body`, `describe_body`.
+
 Idempotency-Key: a request that is sent twice starts one command (draft-ietf-httpapi-idempotency-key-header).
 
 Key and body are kept with the process, as hashes in the place of its connection and its request, so that they are
@@ -8,16 +10,25 @@ known after a restart, too, and as long as the process is.
 
 import asyncio
 import hashlib
+import json
 import re
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+import msgspec
+from fastapi import Request
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlive.core.command import Command
+from outlive.core.errors import InvalidRequest, OutliveError, ProtocolViolation
 from outlive.core.process import Owner
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.rest.context import RestContext
 from outlive.frontends.rest.problems import HttpRefusal
+from outlive.frontends.rest.slugs import DOCS_PATH
+from outlive.operations.requests import convert_request
 
 # What is passed on piece by piece and never held: nothing needs a limit there, and half of an input is worse than none.
 _STREAMED = re.compile(r"/v1/processes/[^/]+/stdin")
@@ -64,6 +75,73 @@ class BodyLimit:
 
     def _refusal(self) -> HttpRefusal:
         return HttpRefusal("body_too_large", f"The body has more than {self._limit_bytes} bytes.")
+
+
+_JSON_TYPE = re.compile(r"application/(?:[\w.-]+\+)?json", re.IGNORECASE)
+_Shape = TypeVar("_Shape", bound=msgspec.Struct)
+
+
+def read_body(
+    shape: type[_Shape], *, needs_type: bool = True
+) -> Callable[[Request], Coroutine[None, None, _Shape]]:
+    """Return a dependency: what a route's body asks for, checked.
+
+    `needs_type`: a body without a Content-Type is refused. Pages of other origins cannot send JSON's unasked (Fetch, "CORS").
+
+    The dependency raises:
+        HttpRefusal: `not_json`: the Content-Type is another one.
+        ProtocolViolation: `parse_error`.
+        InvalidRequest: A member is missing, unknown, of the wrong type or impossible; `errors` in its details says which.
+    """
+
+    async def read(request: Request) -> _Shape:
+        raw = await request.body()
+        kind = request.headers.get("content-type", "none" if needs_type else "application/json")
+        kind = kind.partition(";")[0].strip()
+        if not _JSON_TYPE.fullmatch(kind):
+            raise HttpRefusal("not_json", f"The Content-Type of the body is {kind[:80]}.")
+        if not raw:
+            raise _wrong("body", "a JSON object is needed")
+        try:
+            members = msgspec.json.decode(raw)
+        except (ValueError, RecursionError):  # a DecodeError is a ValueError
+            raise _unreadable(raw) from None
+        try:
+            return convert_request(members, shape)
+        except InvalidRequest as error:
+            name = error.details.get("parameter")
+            place = (
+                "body"
+                if name is None
+                else f"body.{name}".replace("[...]", "").replace("[", ".").replace("]", "")
+            )
+            raise _wrong(place, error.message) from None
+
+    return read
+
+
+def describe_body(shape: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return what the OpenAPI document says of a route that reads such a body."""
+    schema = {"$ref": f"#/components/schemas/{shape.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _wrong(place: str, message: str) -> InvalidRequest:
+    hint = f"{DOCS_PATH} describes every parameter."
+    errors = [{"place": place, "message": message}]
+    return InvalidRequest("invalid_params", f"{place}: {message}", hint=hint, details={"errors": errors})
+
+
+def _unreadable(raw: bytes) -> OutliveError | HTTPException:
+    """Return what is wrong with a body that msgspec does not read: not everything is broken JSON."""
+    try:
+        json.loads(raw.decode())
+    except UnicodeDecodeError:
+        return HTTPException(400, "The body is no UTF-8.")
+    except (ValueError, RecursionError):
+        return ProtocolViolation("parse_error", "The body is no JSON.")
+    # Python's parser is more lenient: NaN, numbers beyond a double, and half of a surrogate pair.
+    return _wrong("body", "a number or a text in it is none (half of a surrogate pair, NaN)")
 
 
 _MARK = "key:"

@@ -3,13 +3,14 @@
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
 from starlette.responses import Response
 
 from outlive.core.command import Command
 from outlive.core.errors import ProcessNotFound
 from outlive.core.redactions import redacted_member
 from outlive.engine import Process, ProcessInfo
+from outlive.frontends.rest.bodies import describe_body, read_body
 from outlive.frontends.rest.context import RestContext, json_answer, problems
 from outlive.protocols.rest.answers import Finished, Started, Terminated, TrackedProcesses
 from outlive.protocols.rest.requests import BackgroundRequest, SyncRequest
@@ -52,6 +53,7 @@ class DocumentRoutes:
             methods=post,
             response_model=Started,
             responses=starts,
+            openapi_extra=describe_body(BackgroundRequest),
         )
         add("/api/async/process/{process_id}/", self.get, response_model=Finished, responses=problems(404))
         add(
@@ -61,7 +63,14 @@ class DocumentRoutes:
             response_model=Terminated,
             responses=problems(404, 409),
         )
-        add("/api/sync/execute/", self.execute, methods=post, response_model=Finished, responses=starts)
+        add(
+            "/api/sync/execute/",
+            self.execute,
+            methods=post,
+            response_model=Finished,
+            responses=starts,
+            openapi_extra=describe_body(SyncRequest),
+        )
 
     async def terminate_by_pid(self, pid: _Pid) -> Response:
         """End a process's whole tree (TERM, the termination timeout, KILL) and answer when it is gone."""
@@ -76,7 +85,9 @@ class DocumentRoutes:
         told = self._context.engine.disk.view()
         return json_answer({"processes": processes, "count": len(processes), **told})
 
-    async def execute_background(self, body: BackgroundRequest) -> Response:
+    async def execute_background(
+        self, body: Annotated[BackgroundRequest, Depends(read_body(BackgroundRequest, needs_type=False))]
+    ) -> Response:
         """Start a command and answer at once."""
         process = await self._start(body)
         return json_answer({**await self._tracked(process), "process_id": process.process_id})
@@ -91,7 +102,9 @@ class DocumentRoutes:
         ended = self._context.registry.terminate_gracefully
         return json_answer(await ended(request_id=process.process_id, reason="Terminated by process id."))
 
-    async def execute(self, body: SyncRequest) -> Response:
+    async def execute(
+        self, body: Annotated[SyncRequest, Depends(read_body(SyncRequest, needs_type=False))]
+    ) -> Response:
         """Run a command and answer when it has ended. It goes on when the caller leaves before."""
         process = await self._start(body)
         await self._context.first_of(self._context.engine.queries.wait(process))

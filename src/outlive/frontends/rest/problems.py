@@ -5,7 +5,6 @@ where their callers look. What nobody expects is the boundary's, as for every do
 """
 
 import http
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,7 +23,6 @@ from outlive.server.error_formats import CLOSE
 from outlive.server.http.boundary import ErrorBoundary
 
 _CLOSE = {name.decode(): value.decode() for name, value in CLOSE}
-_JSON_TYPE = re.compile(r"application/(?:[\w.-]+\+)?json", re.IGNORECASE)
 
 _UNSURE = frozenset({"server_lost", "keeper_restarted", "extension_lost", "timeout"})
 _BY_STATUS = {404: "unknown_path", 405: "http_method_not_allowed"}
@@ -113,13 +111,7 @@ def _on_http_refusal(request: Request, error: Exception) -> Response:
 
 def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    errors = error.errors()
-    kind = request.headers.get("content-type", "none").split(";")[0].strip()
-    if any(tuple(one["loc"]) == ("body",) for one in errors) and not _JSON_TYPE.fullmatch(kind):
-        body = problem("not_json", f"The Content-Type of the body is {kind[:80]}.")
-    else:
-        body = _invalid(errors)
-    return problem_response(request.url.path, body)
+    return problem_response(request.url.path, _invalid(error.errors()))
 
 
 async def _on_invalid_socket(websocket: WebSocket, error: Exception) -> None:
@@ -128,8 +120,7 @@ async def _on_invalid_socket(websocket: WebSocket, error: Exception) -> None:
 
 
 def _invalid(errors: Any) -> dict[str, object]:  # noqa: ANN401 -- pydantic's own, a sequence of dicts
-    if any(one["type"] == "json_invalid" for one in errors):
-        return problem("parse_error", "The body is no JSON.")
+    """Return the problem of what stands in the address or in a header; bodies are read by `bodies.read_body`."""
     places = [(".".join(map(str, one["loc"])), str(one["msg"])) for one in errors]
     detail = "; ".join(f"{place}: {text}" for place, text in places[:5])
     details = {"errors": [{"place": place, "message": text} for place, text in places[:20]]}

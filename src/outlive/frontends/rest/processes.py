@@ -3,18 +3,18 @@
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response
 
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import RANDOM_BYTES, is_process_id, new_process_id
 from outlive.core.lifecycle import ENDED, NOT_ENDED, State
-from outlive.core.tags import merge_tags
 from outlive.engine import ProcessFilter
-from outlive.frontends.rest.bodies import IdempotentStarts
+from outlive.frontends.rest.bodies import IdempotentStarts, describe_body, read_body
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
+from outlive.operations.controls import Changes
 from outlive.protocols.rest.answers import Acknowledgement, ProcessPage, ProcessView, process_view
-from outlive.protocols.rest.requests import Changes, StartRequest
+from outlive.protocols.rest.requests import StartRequest
 
 _StateName = Literal[
     "active",
@@ -57,6 +57,7 @@ class ProcessRoutes:
             status_code=201,
             response_model=ProcessView,
             responses={201: _NEW, 200: _REPLAYED, **problems(400, 403, 413, 415, 507)},
+            openapi_extra=describe_body(StartRequest),
         )
         router.add_api_route(many, self.list, response_model=ProcessPage, responses=problems())
         router.add_api_route(one, self.get, response_model=ProcessView, responses=problems(404))
@@ -66,6 +67,7 @@ class ProcessRoutes:
             methods=["PATCH"],
             response_model=ProcessView,
             responses=problems(400, 404, 413, 415),
+            openapi_extra=describe_body(Changes),
         )
         router.add_api_route(
             one,
@@ -78,7 +80,7 @@ class ProcessRoutes:
     async def start(
         self,
         request: Request,
-        body: StartRequest,
+        body: Annotated[StartRequest, Depends(read_body(StartRequest))],
         *,
         idempotency_key: Annotated[
             str | None,
@@ -148,14 +150,12 @@ class ProcessRoutes:
         process = await self._context.find(process_id)
         return json_answer(process_view(process.record))
 
-    async def change(self, process_id: ProcessIdPath, body: Changes) -> Response:
+    async def change(
+        self, process_id: ProcessIdPath, body: Annotated[Changes, Depends(read_body(Changes))]
+    ) -> Response:
         """Change tags and group, while it runs and afterwards."""
         process = await self._context.find(process_id)
-        record, given = process.record, body.model_fields_set
-        tags = dict(record.tags)
-        if "tags" in given:
-            tags = {} if body.tags is None else merge_tags(tags, body.tags)
-        group = body.group if "group" in given else record.group
+        tags, group = body.applied(process.record.tags, process.record.group)
         await self._context.acting.relabel(process, tags=tags, group=group)
         return json_answer(process_view(process.record))
 

@@ -27,7 +27,9 @@ from outlive.frontends.rest.scopes import check_scope
 from outlive.frontends.rest.slugs import DOCS_PATH
 from outlive.frontends.rest.terminals import TerminalRoutes
 from outlive.frontends.rest.verbs import VerbRoutes
+from outlive.operations.schemas import body_schemas
 from outlive.protocols.rest.answers import Alive, MatchPage, OutputPage, Problem, Ready
+from outlive.protocols.rest.requests import BODIES
 from outlive.server.access.guard import access_of
 from outlive.server.terminal_calls import TerminalCalls
 
@@ -91,6 +93,7 @@ class RestService:
                 for name, part in schema.pop("$defs", {}).items():
                     schemas.setdefault(name, part)
                 schemas.setdefault(model.__name__, schema)
+            schemas |= body_schemas(BODIES)
             self._document = document
         return self._document
 

@@ -2,36 +2,41 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Path, Query
+import msgspec
+from fastapi import APIRouter, Depends, Path, Query
 from starlette.responses import Response
 
 from outlive.core.errors import BackendUnavailable
 from outlive.core.terminal import Form
+from outlive.frontends.rest.bodies import describe_body, read_body
 from outlive.frontends.rest.context import RestContext, json_answer, problems
-from outlive.protocols.rest.requests import Resize
+from outlive.operations.controls import Resize
 from outlive.protocols.rest.terminals import (
     ClosedTerminal,
     ExecutedView,
-    ExecuteRequest,
-    InputRequest,
-    NewTerminalRequest,
     ResizedTerminal,
     TerminalPage,
     TerminalTextView,
     TerminalView,
     TypedView,
-    asked,
 )
 from outlive.protocols.terminal import requests
+from outlive.protocols.terminal.requests import ExecuteRequest, InputRequest, NewTerminalRequest
 from outlive.server.terminal_calls import TerminalCalls
 
 _NEW = {
     "description": "It shows its prompt.",
     "headers": {"Location": {"description": "Where the terminal is.", "schema": {"type": "string"}}},
 }
+_Shape = TypeVar("_Shape", bound=msgspec.Struct)
 _TerminalId = Annotated[str, Path(min_length=1, max_length=200, description="The terminal's id.")]
+
+
+def _addressed(shape: type[_Shape], body: msgspec.Struct, **address: str) -> _Shape:
+    """Return a body as all doors have it, with the terminal that the path names."""
+    return shape(**msgspec.structs.asdict(body), **address)
 
 
 class TerminalRoutes:
@@ -55,24 +60,34 @@ class TerminalRoutes:
             status_code=201,
             response_model=TerminalView,
             responses={201: _NEW, **problems(*bodies, 507)},
+            openapi_extra=describe_body(NewTerminalRequest),
         )
         add(one, self.get, response_model=TerminalView, responses=problems(404))
         add(one, self.close, methods=["DELETE"], response_model=ClosedTerminal, responses=problems(404, 409))
         add(f"{one}/output", self.read, response_model=TerminalTextView, responses=problems(404, 409))
-        for path, verb, model in (
-            ("execute", self.execute, ExecutedView),
-            ("input", self.write, TypedView),
-            ("resize", self.resize, ResizedTerminal),
+        for path, verb, shape, model in (
+            ("execute", self.execute, ExecuteRequest, ExecutedView),
+            ("input", self.write, InputRequest, TypedView),
+            ("resize", self.resize, Resize, ResizedTerminal),
         ):
-            add(f"{one}/{path}", verb, methods=["POST"], response_model=model, responses=problems(*bodies))
+            add(
+                f"{one}/{path}",
+                verb,
+                methods=["POST"],
+                response_model=model,
+                responses=problems(*bodies),
+                openapi_extra=describe_body(shape),
+            )
 
     async def list(self) -> Response:
         """List the open terminals."""
         return json_answer(await self._calls.list(requests.ListTerminals(), self._context.owner()))
 
-    async def create(self, body: NewTerminalRequest) -> Response:
+    async def create(
+        self, body: Annotated[NewTerminalRequest, Depends(read_body(NewTerminalRequest))]
+    ) -> Response:
         """Open a terminal and answer when it can be used."""
-        wanted = asked(requests.CreateTerminal, **body.model_dump())
+        wanted = _addressed(requests.CreateTerminal, body)
         members = await self._answer(self._calls.create(wanted, self._context.owner()))
         return json_answer(members, 201, Location=f"/v1/terminals/{members['terminal_id']}")
 
@@ -80,11 +95,11 @@ class TerminalRoutes:
         """Describe a terminal."""
         return json_answer(await self._calls.get(terminal_id, self._context.owner()))
 
-    async def execute(self, terminal_id: _TerminalId, body: ExecuteRequest) -> Response:
+    async def execute(
+        self, terminal_id: _TerminalId, body: Annotated[ExecuteRequest, Depends(read_body(ExecuteRequest))]
+    ) -> Response:
         """Run a command at the prompt and answer with its output and exit code, or that it still runs."""
-        wanted = asked(
-            requests.ExecuteInTerminal, terminal_id=terminal_id, command=body.command, wait_s=body.wait_s
-        )
+        wanted = _addressed(requests.ExecuteInTerminal, body, terminal_id=terminal_id)
         return json_answer(await self._answer(self._calls.execute(wanted, self._context.owner())))
 
     async def read(
@@ -102,27 +117,27 @@ class TerminalRoutes:
         ] = requests.DEFAULT_BUDGET,
     ) -> Response:
         """Return what a terminal shows, open or closed."""
-        wanted = asked(
-            requests.ReadTerminal, terminal_id=terminal_id, form=form, cursor=cursor, budget=budget
-        )
+        wanted = requests.ReadTerminal(terminal_id=terminal_id, form=form, cursor=cursor, budget=budget)
         return json_answer(await self._calls.read(wanted, self._context.owner()))
 
-    async def write(self, terminal_id: _TerminalId, body: InputRequest) -> Response:
+    async def write(
+        self, terminal_id: _TerminalId, body: Annotated[InputRequest, Depends(read_body(InputRequest))]
+    ) -> Response:
         """Type into a terminal, whatever runs there."""
-        wanted = asked(requests.WriteToTerminal, terminal_id=terminal_id, **body.model_dump())
+        wanted = _addressed(requests.WriteToTerminal, body, terminal_id=terminal_id)
         return json_answer(await self._calls.write(wanted, self._context.owner()))
 
-    async def resize(self, terminal_id: _TerminalId, body: Resize) -> Response:
+    async def resize(
+        self, terminal_id: _TerminalId, body: Annotated[Resize, Depends(read_body(Resize))]
+    ) -> Response:
         """Set a terminal's size."""
-        wanted = asked(requests.ResizeTerminal, terminal_id=terminal_id, rows=body.rows, cols=body.cols)
+        wanted = _addressed(requests.ResizeTerminal, body, terminal_id=terminal_id)
         return json_answer(await self._calls.resize(wanted, self._context.owner()))
 
     async def close(self, terminal_id: _TerminalId) -> Response:
         """Close a terminal: its shell and what runs in it end."""
         return json_answer(
-            await self._calls.close(
-                asked(requests.CloseTerminal, terminal_id=terminal_id), self._context.owner()
-            )
+            await self._calls.close(requests.CloseTerminal(terminal_id=terminal_id), self._context.owner())
         )
 
     async def _answer(self, call: Coroutine[None, None, dict[str, object]]) -> dict[str, object]:

@@ -3,14 +3,15 @@
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from outlive.core.lifecycle import signal_number
 from outlive.engine import Process
+from outlive.frontends.rest.bodies import describe_body, read_body
 from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
+from outlive.operations.controls import ControlRequest, Resize, SignalRequest
 from outlive.protocols.rest.answers import ProcessView, Waited, Written, process_view
-from outlive.protocols.rest.requests import ControlRequest, Resize, SignalRequest
 
 _BYTES = {
     "requestBody": {
@@ -30,13 +31,18 @@ class VerbRoutes:
     def add_to(self, router: APIRouter) -> None:
         """Register the routes."""
         one = "/processes/{process_id}"
-        for path, verb in (("control", self.control), ("signal", self.signal), ("resize", self.resize)):
+        for path, verb, shape in (
+            ("control", self.control, ControlRequest),
+            ("signal", self.signal, SignalRequest),
+            ("resize", self.resize, Resize),
+        ):
             router.add_api_route(
                 f"{one}/{path}",
                 verb,
                 methods=["POST"],
                 response_model=ProcessView,
                 responses=problems(400, 404, 409, 413, 415),
+                openapi_extra=describe_body(shape),
             )
         router.add_api_route(
             f"{one}/stdin",
@@ -48,7 +54,9 @@ class VerbRoutes:
         )
         router.add_api_route(f"{one}/wait", self.wait, response_model=Waited, responses=problems(404))
 
-    async def control(self, process_id: ProcessIdPath, body: ControlRequest) -> Response:
+    async def control(
+        self, process_id: ProcessIdPath, body: Annotated[ControlRequest, Depends(read_body(ControlRequest))]
+    ) -> Response:
         """Pause, resume or cancel the whole tree. Repeating it is a success; a cancel is answered before the end."""
         acting = self._context.acting
         process = await self._context.find(process_id)
@@ -61,14 +69,18 @@ class VerbRoutes:
                 await acting.cancel(process, grace_s=body.grace, note="Cancelled by request.")
         return _shown(process)
 
-    async def signal(self, process_id: ProcessIdPath, body: SignalRequest) -> Response:
+    async def signal(
+        self, process_id: ProcessIdPath, body: Annotated[SignalRequest, Depends(read_body(SignalRequest))]
+    ) -> Response:
         """Send a signal to the main process, or to its whole tree."""
         number = signal_number(body.signal)
         process = await self._context.find(process_id)
         await self._context.acting.signal(process, number, whole_tree=body.whole_tree)
         return _shown(process)
 
-    async def resize(self, process_id: ProcessIdPath, body: Resize) -> Response:
+    async def resize(
+        self, process_id: ProcessIdPath, body: Annotated[Resize, Depends(read_body(Resize))]
+    ) -> Response:
         """Set the terminal's window size."""
         process = await self._context.find(process_id)
         await self._context.acting.resize(process, body.rows, body.cols)

@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
+from outlive.operations.controls import Approving, Changes, Control, Denial, Resize, SignalRequest
 from outlive.operations.start import StartOptions, check_streams, check_words
-from outlive.operations.values import Cells, Group, Niceness, Seconds
+from outlive.operations.values import Niceness
 from outlive.protocols.jsonrpc.happenings import EventName
 from outlive.protocols.jsonrpc.views import Encoding
 
@@ -27,10 +28,14 @@ _MAX_PAGE_BYTES = 256 * 1024  # that the event loop may read from a log in one t
 _LineBytes = Annotated[int, Meta(ge=1, le=MAX_LINE_BYTES)]
 
 
+# Which process is meant; null is the one that runs in this session.
+_ProcessId = Annotated[str | None, Meta(description="The one that runs in this session, if left out.")]
+
+
 class ProcessParams(msgspec.Struct, kw_only=True, frozen=True):
     """Which process is meant; without an id the one that runs in this connection."""
 
-    process_id: str | None = None
+    process_id: _ProcessId = None
 
 
 class GetParams(ProcessParams, kw_only=True, frozen=True):
@@ -95,15 +100,12 @@ class ExecuteParams(StartOptions, kw_only=True, frozen=True):
         return command
 
 
-# -- methods on one process
-
-
-class ControlParams(ProcessParams, kw_only=True, frozen=True):
+class ControlParams(Control, kw_only=True, frozen=True, forbid_unknown_fields=False):
     """`control`: what to do, under either of the two names that clients use."""
 
+    process_id: _ProcessId = None
     type: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
     action: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
-    grace: Seconds | None = None
 
     def __post_init__(self) -> None:
         """Require exactly one verb."""
@@ -130,22 +132,16 @@ class ApprovalsParams(msgspec.Struct, kw_only=True, frozen=True):
     raw: bool = False
 
 
-class ProcessIdParams(msgspec.Struct, kw_only=True, frozen=True):
-    """Exactly this process."""
+class ApproveParams(Approving, kw_only=True, frozen=True, forbid_unknown_fields=False):
+    """`approve`: exactly this process, if it is what `approvals` has shown with this digest."""
 
     process_id: str
 
 
-class ApproveParams(ProcessIdParams, kw_only=True, frozen=True):
-    """`approve`: exactly this process, if it is what `approvals` has shown with this digest."""
-
-    digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-
-
-class DenyParams(ProcessIdParams, kw_only=True, frozen=True):
+class DenyParams(Denial, kw_only=True, frozen=True, forbid_unknown_fields=False):
     """`deny`: exactly this process, and why, in one sentence."""
 
-    reason: Annotated[str, Meta(max_length=500)] = ""
+    process_id: str
 
 
 # -- output and lists
@@ -194,19 +190,17 @@ class WriteParams(ProcessParams, kw_only=True, frozen=True):
     encoding: Encoding = "utf-8"
 
 
-class ResizeParams(ProcessParams, kw_only=True, frozen=True):
+class ResizeParams(Resize, kw_only=True, frozen=True, forbid_unknown_fields=False):
     """`resize`: the terminal's window size."""
 
-    rows: Cells
-    cols: Cells
+    process_id: _ProcessId = None
 
 
-class SignalParams(ProcessParams, kw_only=True, frozen=True):
+class SignalParams(SignalRequest, kw_only=True, frozen=True, forbid_unknown_fields=False):
     """`signal`: a number or a name ("INT", "SIGINT"), for the main process, its group or the tree."""
 
-    signal: int | str
-    whole_tree: bool = False
-    whole_group: bool = False
+    process_id: _ProcessId = None
+    whole_group: Annotated[bool, Meta(description="Its process group gets it.")] = False
 
     def __post_init__(self) -> None:
         """Refuse two addressees."""
@@ -227,11 +221,10 @@ class CloseOutputParams(ProcessParams, kw_only=True, frozen=True):
     type: Literal["stdout", "stderr"]
 
 
-class RelabelParams(ProcessParams, kw_only=True, frozen=True):
+class RelabelParams(Changes, kw_only=True, frozen=True, forbid_unknown_fields=False):
     """`relabel`: tags to set (null removes one), and the group (null takes it out of its group; absent leaves it)."""
 
-    tags: dict[str, str | None] = {}
-    group: Group | UnsetType | None = UNSET
+    process_id: _ProcessId = None
 
 
 class RemoveParams(ProcessParams, kw_only=True, frozen=True):

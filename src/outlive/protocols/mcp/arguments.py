@@ -116,7 +116,7 @@ def read_arguments(raw: Mapping[str, object], shape: type[_Arguments]) -> _Argum
         hint = "Send well-formed Unicode and numbers of 64 bits."
         raise InvalidRequest("invalid_params", f"An argument cannot be taken: {error}", hint=hint) from None
     try:
-        return convert_request(raw, shape)
+        return convert_request(dict(raw), shape)
     except InvalidRequest as error:
         names = ", ".join(field.encode_name for field in msgspec.structs.fields(shape))
         hint = f"The tool's arguments are: {names}." if names else "The tool takes no arguments."

@@ -113,7 +113,7 @@ class ControlArguments(_Lean, kw_only=True, frozen=True):
 
     id: str
     action: Literal["pause", "resume", "cancel", "signal"]
-    signal: Annotated[str | None, Meta(description="For signal: INT, HUP, USR1 …")] = None
+    signal: Annotated[int | str | None, Meta(description="For signal: INT, HUP, USR1 …")] = None
     grace: Annotated[Seconds | None, Meta(description="For cancel: seconds until KILL.")] = None
 
 

@@ -6,8 +6,17 @@ Their arguments are checked in `protocols.terminal.requests`, for all frontends 
 from collections.abc import Mapping
 
 from outlive.core.redactions import hidden_words
-from outlive.core.sandbox import Profile
+from outlive.operations.schemas import arguments_schema
 from outlive.protocols.mcp.schemas import Schema, describe_tool
+from outlive.protocols.terminal.requests import (
+    CloseTerminal,
+    CreateTerminal,
+    ExecuteInTerminal,
+    ListTerminals,
+    ReadTerminal,
+    ResizeTerminal,
+    WriteToTerminal,
+)
 
 # The JSON types that occur often.
 _STRING: Schema = {"type": "string"}
@@ -15,31 +24,13 @@ _NULLABLE: Schema = {"type": ["string", "null"]}
 _CODE: Schema = {"type": ["integer", "null"]}
 _BOOLEAN: Schema = {"type": "boolean"}
 _REDACTED: Schema = {"type": "integer", "description": "How many secrets are stars in it."}
-_TEXTS: Schema = {"type": "object", "additionalProperties": _STRING}
-_TERMINAL_ID: Schema = {
-    "type": "string",
-    "description": "From terminal_create or terminal_list; a name does, too.",
-}
 _WAITING: Schema = {"enum": ["none", "input", "password"], "description": "What it waits for to be typed."}
 _STATE: Schema = {"enum": ["ready", "busy", "closed", "unknown"]}
-
-
-def _described(schema: Mapping[str, object], description: str) -> Schema:
-    return {**schema, "description": description}
-
-
-def _object(required: tuple[str, ...] = (), /, **properties: Schema) -> Schema:
-    schema: Schema = {"type": "object", "properties": properties}
-    return {**schema, "required": list(required)} if required else schema
 
 
 def _result(**properties: Schema) -> Schema:
     """Return the schema of an answer; MCP applies it to errors, too, which have none of the members: none is required."""
     return {"type": "object", "properties": properties, "additionalProperties": False}
-
-
-def _cells(what: str) -> Schema:
-    return {"type": "integer", "minimum": 1, "maximum": 65535, "description": f"Character cells: {what}."}
 
 
 _TERMINAL: Schema = _result(
@@ -57,7 +48,7 @@ TERMINAL_TOOLS: tuple[Schema, ...] = (
         "terminal_list",
         "List terminals",
         description="List the open terminals.",
-        arguments=_object(),
+        arguments=arguments_schema(ListTerminals),
         result=_result(terminals={"type": "array", "items": _TERMINAL}),
         reads_only=True,
     ),
@@ -66,22 +57,7 @@ TERMINAL_TOOLS: tuple[Schema, ...] = (
         "Open a terminal",
         description="Open a terminal: a shell that stays, with its folder, variables and jobs. It outlives this session "
         "and the server; close it when it is not needed any more.",
-        arguments=_object(
-            terminal_name=_described(_STRING, 'Its name ("MCP Terminal N").'),
-            target={
-                "enum": ["engine", "vscode"],
-                "description": "engine: on this machine, output captured. vscode: one that VS Code shows.",
-            },
-            shell=_described(_STRING, "A program; the user's shell if left out."),
-            cwd=_STRING,
-            env=_TEXTS,
-            rows=_cells("24"),
-            cols=_cells("80"),
-            profile={"enum": list(map(str, Profile)), "description": "Sandbox, weakest first."},
-            backend=_described(_STRING, "local, docker, or a node's name."),
-            image=_described(_STRING, "Of its container."),
-            tags=_TEXTS,
-        ),
+        arguments=arguments_schema(CreateTerminal),
         result=_TERMINAL,
         destroys=True,
     ),
@@ -90,16 +66,7 @@ TERMINAL_TOOLS: tuple[Schema, ...] = (
         "Run a command in a terminal",
         description="Run a command of any number of lines at a terminal's prompt and return its output and exit code. What "
         "waits for input or takes longer than wait_s goes on: then use terminal_read and terminal_write.",
-        arguments=_object(
-            ("command",),
-            terminal_id=_described(
-                _STRING, "As elsewhere; left out: the one you used last, your newest, or a new one."
-            ),
-            command=_described(_STRING, "As it would be typed."),
-            wait_s=_described(
-                {"type": "number", "minimum": 0, "maximum": 3600}, "Seconds to wait for the end (45)."
-            ),
-        ),
+        arguments=arguments_schema(ExecuteInTerminal),
         result=_result(
             terminal_id=_STRING,
             output=_STRING,
@@ -116,22 +83,7 @@ TERMINAL_TOOLS: tuple[Schema, ...] = (
         "terminal_read",
         "Read a terminal",
         description="Return what a terminal shows: the newest output, or that from a cursor on; also after its end.",
-        arguments=_object(
-            ("terminal_id",),
-            terminal_id=_TERMINAL_ID,
-            form={
-                "enum": ["raw", "clean", "screen"],
-                "description": "clean (default): no escape sequences, progress bars collapsed. screen: what a person sees "
-                "now, for full-screen programs.",
-            },
-            cursor=_described(_STRING, "Where to go on, from the last answer."),
-            budget={
-                "type": "integer",
-                "minimum": 100,
-                "maximum": 1_000_000,
-                "description": "Most characters (8000).",
-            },
-        ),
+        arguments=arguments_schema(ReadTerminal),
         result=_result(
             terminal_id=_STRING,
             text=_STRING,
@@ -150,16 +102,7 @@ TERMINAL_TOOLS: tuple[Schema, ...] = (
         "terminal_write",
         "Type into a terminal",
         description="Type a text, then keys, whatever runs there: answers, passwords, ctrl-c.",
-        arguments=_object(
-            ("terminal_id",),
-            terminal_id=_TERMINAL_ID,
-            text=_described(_STRING, "As it is: end a line with \\n."),
-            keys={
-                "type": "array",
-                "items": _STRING,
-                "description": "enter, tab, esc, up, down, left, right, ctrl-c …",
-            },
-        ),
+        arguments=arguments_schema(WriteToTerminal),
         result=_result(terminal_id=_STRING, written={"type": "integer"}),
         destroys=True,
     ),
@@ -167,12 +110,7 @@ TERMINAL_TOOLS: tuple[Schema, ...] = (
         "terminal_resize",
         "Resize a terminal",
         description="Set a terminal's size.",
-        arguments=_object(
-            ("terminal_id", "rows", "cols"),
-            terminal_id=_TERMINAL_ID,
-            rows=_cells("height"),
-            cols=_cells("width"),
-        ),
+        arguments=arguments_schema(ResizeTerminal),
         result=_result(terminal_id=_STRING, rows={"type": "integer"}, cols={"type": "integer"}),
         destroys=True,
     ),
@@ -180,7 +118,7 @@ TERMINAL_TOOLS: tuple[Schema, ...] = (
         "terminal_close",
         "Close a terminal",
         description="Close a terminal: its shell and what runs in it end.",
-        arguments=_object(("terminal_id",), terminal_id=_TERMINAL_ID),
+        arguments=arguments_schema(CloseTerminal),
         result=_result(terminal_id=_STRING, closed=_BOOLEAN),
         destroys=True,
     ),

@@ -1,66 +1,9 @@
-"""Bodies and answers of /v1/terminals as models, for the OpenAPI document; `protocols.terminal` defines what they mean."""
+"""Answers of /v1/terminals as models, for the OpenAPI document. What they mean, `protocols.terminal` says."""
 
-from typing import Annotated, Any, Literal, TypeVar
-
-import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
-from outlive.core.errors import InvalidRequest
 from outlive.core.terminal import Form, Target, TerminalState, Waiting
 from outlive.protocols.rest.answers import REDACTED
-
-_Cells = Annotated[int, Field(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
-_Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
-_ProfileName = Literal["open", "guarded", "workspace", "offline", "sealed"]
-_Shape = TypeVar("_Shape", bound=msgspec.Struct)
-
-
-class _StrictTerminalRequest(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class NewTerminalRequest(_StrictTerminalRequest):
-    """A terminal that is wanted; everything may be left out."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"terminal_name": "build", "cwd": "/srv"}]})
-
-    terminal_name: _Name | None = Field(
-        None, description='What people call it; "MCP Terminal N" if left out.'
-    )
-    target: Target = Field(
-        "engine", description="The engine, whose terminals are durable, or a connected VS Code."
-    )
-    shell: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
-        None, description="A program; the user's shell if left out."
-    )
-    cwd: str | None = None
-    env: dict[str, str] = Field({}, description="Variables that are added.")
-    rows: _Cells = 24
-    cols: _Cells = 80
-    profile: _ProfileName | None = None
-    backend: str | None = Field(None, description="Where: local, docker, or the name of a node.")
-    image: str | None = Field(None, description="The image of its container.")
-    tags: dict[str, str] = {}
-
-
-class ExecuteRequest(_StrictTerminalRequest):
-    """A command of any number of lines, as it would be typed at the prompt."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"command": "make test", "wait_s": 60}]})
-
-    command: Annotated[str, Field(min_length=1)]
-    wait_s: Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False)] | None = Field(
-        None, description="Seconds to wait for its end; it goes on when they are over."
-    )
-
-
-class InputRequest(_StrictTerminalRequest):
-    """What is typed: a text as it is, then keys by name."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "y", "keys": ["enter"]}]})
-
-    text: str | None = None
-    keys: list[str] | None = Field(None, description="enter, tab, esc, up, down, ctrl-c and so on.")
 
 
 class _TerminalAnswer(BaseModel):
@@ -132,16 +75,3 @@ class ClosedTerminal(_TerminalAnswer):
 
     terminal_id: str
     closed: bool = Field(description="True.")
-
-
-def asked(shape: type[_Shape], **members: Any) -> _Shape:  # noqa: ANN401 -- msgspec checks them
-    """Return a request in the form that all frontends share.
-
-    Raises:
-        InvalidRequest: Members do not fit together, which no schema of a single one can express.
-    """
-    # The structs of `protocols.terminal` check what the models cannot: members that exclude or need each other.
-    try:
-        return msgspec.convert(members, shape)
-    except (msgspec.ValidationError, ValueError) as error:
-        raise InvalidRequest("invalid_params", f"{error}".replace("`", "")) from None

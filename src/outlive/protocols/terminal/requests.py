@@ -1,7 +1,9 @@
-"""What callers ask of terminals, checked once for all frontends, and the answers' members (promise S3.6). Pure.
+"""What callers ask of terminals, checked once for all doors (promise S3.6).
 
-Unknown members are ignored. `wait_s` is seconds, `budget` characters, `rows` and `cols` character cells. The answers have the
-same members in every frontend.
+`wait_s` is seconds, `budget` characters, `rows` and `cols` character cells. REST names the terminal in the path and refuses
+unknown members; JSON-RPC and MCP name it in `terminal_id` and ignore them: their requests inherit from those of REST.
+
+Terminals as members of a JSON object, the same at every door (promise S3.6). Pure.
 """
 
 from typing import Annotated
@@ -10,66 +12,95 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.redactions import redacted_member
-from outlive.core.tags import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 from outlive.core.terminal import ENGINE, Executed, Form, Target, TerminalInfo, TerminalText
+from outlive.operations.controls import Resize
+from outlive.operations.values import BackendName, Cells, ProfileName, Tags, Text, WaitSeconds
 from outlive.protocols.terminal.typed import check_keys
 
-DEFAULT_BUDGET = 8000  # characters of an answer, as for the lean tools
-_Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
+DEFAULT_BUDGET = 8000
 _Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]  # shown in a line
-_WaitSeconds = Annotated[float, Meta(ge=0, le=3600)]
-_TagName = Annotated[str, Meta(min_length=1, max_length=MAX_TAG_NAME)]
-_TagValue = Annotated[str, Meta(max_length=MAX_TAG_VALUE)]
+_Shell = Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
 class ListTerminals(msgspec.Struct, kw_only=True, frozen=True):
     """`terminal_list`."""
 
 
-class CreateTerminal(msgspec.Struct, kw_only=True, frozen=True):
+class NewTerminalRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A terminal that is wanted; everything may be left out."""
+
+    terminal_name: Annotated[_Name | None, Meta(description='Its name ("MCP Terminal N").')] = None
+    target: Annotated[
+        Target,
+        Meta(description="engine: on this machine, output captured. vscode: one that VS Code shows."),
+    ] = ENGINE
+    shell: Annotated[_Shell | None, Meta(description="A program; the user's shell if left out.")] = None
+    cwd: Annotated[str | None, Meta(description="The folder that it begins in.")] = None
+    env: Annotated[dict[str, str], Meta(description="Variables that are added.")] = {}
+    rows: Annotated[Cells, Meta(description="Character cells: height.")] = 24
+    cols: Annotated[Cells, Meta(description="Character cells: width.")] = 80
+    profile: Annotated[
+        ProfileName | None,
+        Meta(description="The sandbox, weakest first: open, guarded, workspace, offline, sealed."),
+    ] = None
+    backend: Annotated[BackendName | None, Meta(description="Where: local, docker, or a node's name.")] = None
+    image: Annotated[Text | None, Meta(description="The image of its container.")] = None
+    tags: Annotated[Tags, Meta(description="Names and values that lists can be filtered by.")] = {}
+
+
+class CreateTerminal(NewTerminalRequest, kw_only=True, frozen=True, forbid_unknown_fields=False):
     """`terminal_create`."""
 
-    terminal_name: _Name | None = None
-    target: Target = ENGINE
-    shell: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
-    cwd: str | None = None
-    env: dict[str, str] = {}
-    rows: _Cells = 24
-    cols: _Cells = 80
-    profile: str | None = None
-    backend: str | None = None
-    image: str | None = None
-    tags: Annotated[dict[_TagName, _TagValue], Meta(max_length=MAX_TAGS)] = {}
+
+_TerminalId = Annotated[
+    str,
+    Meta(
+        min_length=1, max_length=200, description="From terminal_create or terminal_list; a name does, too."
+    ),
+]
 
 
-_TerminalId = Annotated[str, Meta(min_length=1, max_length=200)]
+class ExecuteRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A command of any number of lines, as it would be typed at the prompt."""
+
+    command: Annotated[Text, Meta(description="As it would be typed.")]
+    wait_s: Annotated[
+        WaitSeconds | None,
+        Meta(description="Seconds to wait for its end (45); it goes on when they are over."),
+    ] = None
 
 
-class _OfTerminal(msgspec.Struct, kw_only=True, frozen=True):
-    terminal_id: _TerminalId
-
-
-class ExecuteInTerminal(msgspec.Struct, kw_only=True, frozen=True):
+class ExecuteInTerminal(ExecuteRequest, kw_only=True, frozen=True, forbid_unknown_fields=False):
     """`terminal_execute`. Without `terminal_id` in the active terminal: the one used last, the newest, or a new one."""
 
-    terminal_id: _TerminalId | None = None
-    command: str
-    wait_s: _WaitSeconds | None = None
+    terminal_id: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=200)] | None,
+        Meta(description="As elsewhere; left out: the one you used last, your newest, or a new one."),
+    ] = None
 
 
-class ReadTerminal(_OfTerminal, kw_only=True, frozen=True):
+class ReadTerminal(msgspec.Struct, kw_only=True, frozen=True):
     """`terminal_read`."""
 
-    form: Form = "clean"
-    cursor: str | None = None
-    budget: Annotated[int, Meta(ge=100, le=1_000_000)] = DEFAULT_BUDGET
+    terminal_id: _TerminalId
+    form: Annotated[
+        Form,
+        Meta(
+            description="clean (default): no escape sequences, progress bars collapsed. screen: what a person sees "
+            "now, for full-screen programs."
+        ),
+    ] = "clean"
+    cursor: Annotated[str | None, Meta(description="Where to go on, from the last answer.")] = None
+    budget: Annotated[int, Meta(ge=100, le=1_000_000, description="Most characters (8000).")] = DEFAULT_BUDGET
 
 
-class WriteToTerminal(_OfTerminal, kw_only=True, frozen=True):
-    """`terminal_write`: a text as it is, and then keys by name."""
+class InputRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """What is typed: a text as it is, then keys by name."""
 
-    text: str | None = None
-    keys: list[str] | None = None
+    text: Annotated[str | None, Meta(description="As it is: end a line with \\n.")] = None
+    keys: Annotated[
+        list[str] | None, Meta(description="enter, tab, esc, up, down, left, right, ctrl-c …")
+    ] = None
 
     def __post_init__(self) -> None:
         """Require something to type."""
@@ -78,15 +109,22 @@ class WriteToTerminal(_OfTerminal, kw_only=True, frozen=True):
         check_keys(self.keys or ())
 
 
-class ResizeTerminal(_OfTerminal, kw_only=True, frozen=True):
+class WriteToTerminal(InputRequest, kw_only=True, frozen=True, forbid_unknown_fields=False):
+    """`terminal_write`: a text as it is, and then keys by name."""
+
+    terminal_id: _TerminalId
+
+
+class ResizeTerminal(Resize, kw_only=True, frozen=True, forbid_unknown_fields=False):
     """`terminal_resize`."""
 
-    rows: _Cells
-    cols: _Cells
+    terminal_id: _TerminalId
 
 
-class CloseTerminal(_OfTerminal, kw_only=True, frozen=True):
+class CloseTerminal(msgspec.Struct, kw_only=True, frozen=True):
     """`terminal_close`."""
+
+    terminal_id: _TerminalId
 
 
 # Written out, so that a member that a class gets for internal use is not sent to clients by itself.
