@@ -14,6 +14,7 @@ from outlive.core.hints import MEANINGS
 from outlive.frontends.jsonrpc.methods import METHODS
 from outlive.frontends.rest.slugs import HTTP_SLUGS
 from outlive.operations.schemas import member_names
+from outlive.operations.table import OPERATIONS
 from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS, OPTIONAL_MEMBERS
 from outlive.protocols.jsonrpc.numbers import ERROR_NUMBERS
 from outlive.protocols.jsonrpc.results import OPTIONAL_OF_A_PROCESS, OPTIONAL_RESULTS, PROCESS, RESULTS
@@ -101,8 +102,7 @@ def _exit_code(slug: str) -> int:
 def _messages() -> str:
     parts = [_MESSAGES]
     for name, method in METHODS.items():
-        sentence = " ".join((method.shape.__doc__ or "").split())
-        parts.append(f"\n### `{name}`\n\n{_without_name(sentence, name)}\n\n{_parameters(method.shape)}")
+        parts.append(f"\n### `{name}`\n\n{OPERATIONS[name].help}\n\n{_parameters(method.shape)}")
         result = [[f"`{member}`", kind] for member, kind in RESULTS[name].items()]
         optional = OPTIONAL_RESULTS.get(name, {})
         result += [[f"`{member}`", f"{kind}; where it applies"] for member, kind in optional.items()]
@@ -138,11 +138,6 @@ def _paths(schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
         here = f"{path}.{name}" if path else name
         yield here
         yield from _paths(told, here)
-
-
-def _without_name(sentence: str, name: str) -> str:
-    text = sentence.removeprefix(f"`{name}`: ")
-    return text[:1].upper() + text[1:]
 
 
 def _parameters(shape: type[msgspec.Struct]) -> str:

@@ -12,10 +12,13 @@ from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.scopes import SCOPES as ROUTE_SCOPES
 from outlive.frontends.rest.scopes import scope_of
 from outlive.frontends.rest.service import RestService
+from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
-from outlive.protocols.mcp.lean import LEAN_TOOLS
+from outlive.protocols.mcp.arguments import ShellArguments
+from outlive.protocols.mcp.lean import LEAN_TOOLS, RunArguments
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS
 from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
+from outlive.protocols.rest.requests import StartRequest
 from outlive.server.access.web_pages import STATIC_PAGES
 
 _LOOKS = {"attach", "list", "get", "read", "events", "nodes", "wait", "terminal_list", "terminal_read"}
@@ -27,6 +30,21 @@ def test_methods_that_only_look_need_the_scope_read_those_that_decide_admin_and_
     assert {name for name, method in METHODS.items() if method.scope is Scope.READ} == _LOOKS
     assert {name for name, method in METHODS.items() if method.scope is Scope.ADMIN} == _DECIDES
     assert {method.scope for method in METHODS.values()} == {Scope.READ, Scope.RUN, Scope.ADMIN}
+
+
+def test_every_operation_is_offered_and_what_a_frontend_takes_inherits_from_it() -> None:
+    """An operation that no frontend has, or a request of a frontend's own beside it, is a fact told twice."""
+    assert set(METHODS) == set(OPERATIONS) - {"health"}
+    for name, method in METHODS.items():
+        operation = OPERATIONS[name]
+        assert operation.help.endswith(".")
+        assert method.scope is operation.scope
+        if operation.request is not None:
+            assert issubclass(method.shape, operation.request)
+    for shape, name in ((StartRequest, "execute"), (RunArguments, "execute"), (ShellArguments, "execute")):
+        request = OPERATIONS[name].request
+        assert request is not None
+        assert issubclass(shape, request)
 
 
 @pytest.mark.promise("A.scope")

@@ -1,4 +1,4 @@
-"""The table of methods: name -> the scope it needs, parameters, what answers, and whether others wait for that."""
+"""The table of methods: the operation of that name, parameters, what answers, and whether others wait for that."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from outlive.frontends.jsonrpc import questions as approvals
 from outlive.frontends.jsonrpc.context import Context, Result
 from outlive.frontends.jsonrpc.questions import terminal_method
 from outlive.operations.requests import decode_request
+from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Scope
 from outlive.protocols.jsonrpc.params import (
     ApprovalsParams,
@@ -69,25 +70,27 @@ class _Method:
 
 
 def _method(
-    scope: Scope,
+    name: str,
     shape: type[_Params],
     handler: Callable[[Context, _Params, str | None], Awaitable[Result]],
     lane: Callable[[_Params], Concurrency] = lambda _: Concurrency.IN_ORDER,
-) -> _Method:
+) -> tuple[str, _Method]:
+    scope = OPERATIONS[name].scope
+
     def bind(method: str, raw: bytes) -> BoundCall:
         params = decode_request(raw, shape)
         return BoundCall(method, lambda context, label: handler(context, params, label), lane(params), scope)
 
-    return _Method(scope, shape, bind)
+    return name, _Method(scope, shape, bind)
 
 
 def _terminal(
-    scope: Scope,
+    name: str,
     shape: type[_Params],
     call: Callable[[TerminalCalls, _Params, Owner], Awaitable[dict[str, object]]],
-) -> _Method:
+) -> tuple[str, _Method]:
     # A terminal may be somebody else's to answer for (an editor's): none of them is quick for certain.
-    return _method(scope, shape, terminal_method(call), lambda _: Concurrency.LONG)
+    return _method(name, shape, terminal_method(call), lambda _: Concurrency.LONG)
 
 
 def _start_lane(params: ExecuteParams) -> Concurrency:
@@ -95,36 +98,38 @@ def _start_lane(params: ExecuteParams) -> Concurrency:
 
 
 METHODS: Mapping[str, _Method] = MappingProxyType(
-    {
-        "execute": _method(Scope.RUN, ExecuteParams, verbs.execute, _start_lane),
-        "control": _method(Scope.RUN, ControlParams, verbs.control),
-        "attach": _method(Scope.READ, AttachParams, questions.attach),
-        "list": _method(Scope.READ, ListParams, questions.list_processes),
-        "get": _method(Scope.READ, GetParams, questions.get),
-        "read": _method(Scope.READ, ReadParams, questions.read),
-        # The engine serves the inputs of one process in the order of the calls, so these may run side by side.
-        "write": _method(Scope.RUN, WriteParams, verbs.write, lambda _: Concurrency.LONG),
-        "close_stdin": _method(Scope.RUN, ProcessParams, verbs.close_stdin, lambda _: Concurrency.LONG),
-        "close_output": _method(Scope.RUN, CloseOutputParams, verbs.close_output),
-        "release": _method(Scope.RUN, ReleaseParams, verbs.release),
-        "resize": _method(Scope.RUN, ResizeParams, verbs.resize),
-        "signal": _method(Scope.RUN, SignalParams, verbs.signal),
-        "relabel": _method(Scope.RUN, RelabelParams, verbs.relabel),
-        "remove": _method(Scope.RUN, RemoveParams, verbs.remove, lambda _: Concurrency.LONG),
-        "approvals": _method(Scope.ADMIN, ApprovalsParams, approvals.approvals),
-        "approve": _method(Scope.ADMIN, ApproveParams, approvals.approve, lambda _: Concurrency.LONG),
-        "deny": _method(Scope.ADMIN, DenyParams, approvals.deny, lambda _: Concurrency.LONG),
-        "events": _method(Scope.READ, EventsParams, questions.events),
-        "nodes": _method(Scope.READ, NodesParams, questions.nodes),
-        "wait": _method(Scope.READ, WaitParams, questions.wait, lambda _: Concurrency.LONG),
-        "terminal_list": _terminal(Scope.READ, requests.ListTerminals, TerminalCalls.list),
-        "terminal_create": _terminal(Scope.RUN, requests.CreateTerminal, TerminalCalls.create),
-        "terminal_execute": _terminal(Scope.RUN, requests.ExecuteInTerminal, TerminalCalls.execute),
-        "terminal_read": _terminal(Scope.READ, requests.ReadTerminal, TerminalCalls.read),
-        "terminal_write": _terminal(Scope.RUN, requests.WriteToTerminal, TerminalCalls.write),
-        "terminal_resize": _terminal(Scope.RUN, requests.ResizeTerminal, TerminalCalls.resize),
-        "terminal_close": _terminal(Scope.RUN, requests.CloseTerminal, TerminalCalls.close),
-    }
+    dict(
+        [
+            _method("execute", ExecuteParams, verbs.execute, _start_lane),
+            _method("control", ControlParams, verbs.control),
+            _method("attach", AttachParams, questions.attach),
+            _method("list", ListParams, questions.list_processes),
+            _method("get", GetParams, questions.get),
+            _method("read", ReadParams, questions.read),
+            # The engine serves the inputs of one process in the order of the calls, so these may run side by side.
+            _method("write", WriteParams, verbs.write, lambda _: Concurrency.LONG),
+            _method("close_stdin", ProcessParams, verbs.close_stdin, lambda _: Concurrency.LONG),
+            _method("close_output", CloseOutputParams, verbs.close_output),
+            _method("release", ReleaseParams, verbs.release),
+            _method("resize", ResizeParams, verbs.resize),
+            _method("signal", SignalParams, verbs.signal),
+            _method("relabel", RelabelParams, verbs.relabel),
+            _method("remove", RemoveParams, verbs.remove, lambda _: Concurrency.LONG),
+            _method("approvals", ApprovalsParams, approvals.approvals),
+            _method("approve", ApproveParams, approvals.approve, lambda _: Concurrency.LONG),
+            _method("deny", DenyParams, approvals.deny, lambda _: Concurrency.LONG),
+            _method("events", EventsParams, questions.events),
+            _method("nodes", NodesParams, questions.nodes),
+            _method("wait", WaitParams, questions.wait, lambda _: Concurrency.LONG),
+            _terminal("terminal_list", requests.ListTerminals, TerminalCalls.list),
+            _terminal("terminal_create", requests.CreateTerminal, TerminalCalls.create),
+            _terminal("terminal_execute", requests.ExecuteInTerminal, TerminalCalls.execute),
+            _terminal("terminal_read", requests.ReadTerminal, TerminalCalls.read),
+            _terminal("terminal_write", requests.WriteToTerminal, TerminalCalls.write),
+            _terminal("terminal_resize", requests.ResizeTerminal, TerminalCalls.resize),
+            _terminal("terminal_close", requests.CloseTerminal, TerminalCalls.close),
+        ]
+    )
 )
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from fastapi.requests import HTTPConnection
 
+from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Scope
 from outlive.server.access.guard import access_of
 
@@ -16,47 +17,53 @@ _TERMINAL = "/v1/terminals/{terminal_id}"
 _ASYNC = "/api/async"
 _WEBSOCKET = "WEBSOCKET"  # in the place of the method
 
-_ROUTES: Mapping[tuple[str, str], Scope] = MappingProxyType(
+# What a route does: the name of an operation, which says the scope.
+_ROUTES: Mapping[tuple[str, str], str] = MappingProxyType(
     {
-        ("POST", "/v1/processes"): Scope.RUN,
-        ("GET", "/v1/processes"): Scope.READ,
-        ("GET", _ONE): Scope.READ,
-        ("PATCH", _ONE): Scope.RUN,
-        ("DELETE", _ONE): Scope.RUN,
-        ("POST", f"{_ONE}/control"): Scope.RUN,
-        ("POST", f"{_ONE}/signal"): Scope.RUN,
-        ("POST", f"{_ONE}/resize"): Scope.RUN,
-        ("POST", f"{_ONE}/stdin"): Scope.RUN,
-        ("GET", f"{_ONE}/wait"): Scope.READ,
-        ("GET", f"{_ONE}/output"): Scope.READ,
-        ("GET", f"{_ONE}/follow"): Scope.READ,
-        (_WEBSOCKET, f"{_ONE}/follow"): Scope.READ,
-        ("GET", "/v1/terminals"): Scope.READ,
-        ("POST", "/v1/terminals"): Scope.RUN,
-        ("GET", _TERMINAL): Scope.READ,
-        ("DELETE", _TERMINAL): Scope.RUN,
-        ("POST", f"{_TERMINAL}/execute"): Scope.RUN,
-        ("GET", f"{_TERMINAL}/output"): Scope.READ,
-        ("POST", f"{_TERMINAL}/input"): Scope.RUN,
-        ("POST", f"{_TERMINAL}/resize"): Scope.RUN,
-        ("GET", "/v1/approvals"): Scope.ADMIN,
-        ("POST", "/v1/approvals/{process_id}/approve"): Scope.ADMIN,
-        ("POST", "/v1/approvals/{process_id}/deny"): Scope.ADMIN,
-        ("POST", f"{_ASYNC}/process/terminate_by_pid/"): Scope.RUN,
-        ("GET", f"{_ASYNC}/processes/list/"): Scope.READ,
-        ("POST", f"{_ASYNC}/execute/background/"): Scope.RUN,
-        ("GET", f"{_ASYNC}/process/{{process_id}}/"): Scope.READ,
-        ("POST", f"{_ASYNC}/process/terminate/{{process_id}}/"): Scope.RUN,
-        ("POST", "/api/sync/execute/"): Scope.RUN,
-        ("GET", "/healthz"): Scope.READ,
-        ("GET", "/readyz"): Scope.READ,
-        ("GET", "/openapi.json"): Scope.HELLO,  # static pages (`frontends.web_pages`)
-        ("GET", "/docs"): Scope.HELLO,
+        ("POST", "/v1/processes"): "execute",
+        ("GET", "/v1/processes"): "list",
+        ("GET", _ONE): "get",
+        ("PATCH", _ONE): "relabel",
+        ("DELETE", _ONE): "remove",
+        ("POST", f"{_ONE}/control"): "control",
+        ("POST", f"{_ONE}/signal"): "signal",
+        ("POST", f"{_ONE}/resize"): "resize",
+        ("POST", f"{_ONE}/stdin"): "write",
+        ("GET", f"{_ONE}/wait"): "wait",
+        ("GET", f"{_ONE}/output"): "read",
+        ("GET", f"{_ONE}/follow"): "attach",
+        (_WEBSOCKET, f"{_ONE}/follow"): "attach",
+        ("GET", "/v1/terminals"): "terminal_list",
+        ("POST", "/v1/terminals"): "terminal_create",
+        ("GET", _TERMINAL): "terminal_list",
+        ("DELETE", _TERMINAL): "terminal_close",
+        ("POST", f"{_TERMINAL}/execute"): "terminal_execute",
+        ("GET", f"{_TERMINAL}/output"): "terminal_read",
+        ("POST", f"{_TERMINAL}/input"): "terminal_write",
+        ("POST", f"{_TERMINAL}/resize"): "terminal_resize",
+        ("GET", "/v1/approvals"): "approvals",
+        ("POST", "/v1/approvals/{process_id}/approve"): "approve",
+        ("POST", "/v1/approvals/{process_id}/deny"): "deny",
+        ("POST", f"{_ASYNC}/process/terminate_by_pid/"): "control",
+        ("GET", f"{_ASYNC}/processes/list/"): "list",
+        ("POST", f"{_ASYNC}/execute/background/"): "execute",
+        ("GET", f"{_ASYNC}/process/{{process_id}}/"): "get",
+        ("POST", f"{_ASYNC}/process/terminate/{{process_id}}/"): "control",
+        ("POST", "/api/sync/execute/"): "execute",
+        ("GET", "/healthz"): "health",
+        ("GET", "/readyz"): "health",
     }
 )
+# Static pages (`server.access.web_pages`): a link on any page may open them.
+_PAGES = {("GET", "/openapi.json"): Scope.HELLO, ("GET", "/docs"): Scope.HELLO}
 # The documented paths are answered without their last slash, too.
 SCOPES: Mapping[tuple[str, str], Scope] = MappingProxyType(
-    {(method, path.removesuffix("/")): scope for (method, path), scope in _ROUTES.items()} | dict(_ROUTES)
+    {
+        (method, shown): OPERATIONS[name].scope
+        for (method, path), name in _ROUTES.items()
+        for shown in (path, path.removesuffix("/"))
+    }
+    | _PAGES
 )
 
 

@@ -15,6 +15,7 @@ from typing import Literal
 from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.process import Owner
 from outlive.engine import Process
+from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
 from outlive.policy.patterns import CommandPatterns
 from outlive.protocols.mcp.tasks import Task, TaskCall
@@ -135,30 +136,25 @@ class ToolSettings:
     kept_s: float | None = None
 
 
-SCOPES: Mapping[str, Scope] = MappingProxyType(
+# What a tool does: the name of an operation, which says the scope.
+_OPERATIONS: Mapping[str, str] = MappingProxyType(
     {
-        "command_execute": Scope.RUN,
-        "command_execute_script": Scope.RUN,
-        "command_get_status": Scope.READ,
-        "command_list_history": Scope.READ,
-        "execute_linux_shell_command": Scope.RUN,
-        "execute_background_linux_shell_command": Scope.RUN,
-        "terminate_process": Scope.RUN,
-        "list_processes": Scope.READ,
-        "run": Scope.RUN,
-        "read": Scope.READ,
-        "wait": Scope.READ,
-        "send": Scope.RUN,
-        "control": Scope.RUN,
-        "list": Scope.READ,
-        "terminal_list": Scope.READ,
-        "terminal_create": Scope.RUN,
-        "terminal_execute": Scope.RUN,
-        "terminal_read": Scope.READ,
-        "terminal_write": Scope.RUN,
-        "terminal_resize": Scope.RUN,
-        "terminal_close": Scope.RUN,
+        "command_execute": "execute",
+        "command_execute_script": "execute",
+        "command_get_status": "get",
+        "command_list_history": "list",
+        "execute_linux_shell_command": "execute",
+        "execute_background_linux_shell_command": "execute",
+        "terminate_process": "control",
+        "list_processes": "list",
+        "run": "execute",
+        "send": "write",
     }
+)
+# Those of the same name.
+_SAME = ("read", "wait", "control", "list", *(name for name in OPERATIONS if name.startswith("terminal_")))
+SCOPES: Mapping[str, Scope] = MappingProxyType(
+    {tool: OPERATIONS[name].scope for tool, name in (*_OPERATIONS.items(), *((one, one) for one in _SAME))}
 )
 
 

@@ -1,0 +1,74 @@
+"""The table of operations: what each is called, how much its caller must be allowed, what it takes, what it is for. Pure.
+
+A frontend gives an operation its own name (a JSON-RPC method, a route, a tool) and takes scope and help from here. An operation
+without a line here has no scope, so no frontend can offer it.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from outlive.operations.controls import Approving, Changes, Control, Denial, Resize, SignalRequest
+from outlive.operations.start import RunOptions
+from outlive.policy.access import Scope
+
+
+class Operation(msgspec.Struct, kw_only=True, frozen=True):
+    """One operation.
+
+    `request` is what every frontend takes that has it; the frontends' own shapes inherit from it. None: what is asked for is a
+    place in the output, a page of a list or a time to wait, which each protocol says in its own way.
+    """
+
+    name: str
+    scope: Scope
+    help: str
+    request: type[msgspec.Struct] | None = None
+
+
+def _reads(name: str, text: str) -> Operation:
+    return Operation(name=name, scope=Scope.READ, help=text)
+
+
+def _runs(name: str, text: str, request: type[msgspec.Struct] | None = None) -> Operation:
+    return Operation(name=name, scope=Scope.RUN, help=text, request=request)
+
+
+def _decides(name: str, text: str, request: type[msgspec.Struct] | None = None) -> Operation:
+    return Operation(name=name, scope=Scope.ADMIN, help=text, request=request)
+
+
+_ALL = (
+    _runs("execute", "Start a command; repeated with the same id it starts nothing twice.", RunOptions),
+    _runs("control", "Pause, resume or cancel a process with all that it started.", Control),
+    _runs("signal", "Send a signal to a process, its group or its whole tree.", SignalRequest),
+    _runs("write", "Write to a process's input; answered when all of it is in the pipe or terminal."),
+    _runs("close_stdin", "Let a process read end-of-file, after the writes before."),
+    _runs("close_output", "Close the reading end of a pipe of a process: its next write there fails."),
+    _runs("release", "Let go of delivered output of a process whose on_limit is block."),
+    _runs("resize", "Set the window size of a process's terminal.", Resize),
+    _runs("relabel", "Change a process's tags and group, while it runs and afterwards.", Changes),
+    _runs("remove", "Forget a finished process: its record, its output and its folder."),
+    _reads("attach", "Follow a process's output from a cursor on."),
+    _reads("list", "List processes, newest first."),
+    _reads("get", "Describe a process."),
+    _reads("read", "Return output from a cursor on, both streams in the order of writing."),
+    _reads("wait", "Answer when a process has ended, or as it is when the time is up."),
+    _reads("events", "Follow what happens to processes from now on."),
+    _reads("nodes", "List the other servers that run commands for this one."),
+    _decides("approvals", "List what waits for an approval, oldest first."),
+    _decides(
+        "approve", "Let a process start that waits for an approval, if it is what was shown.", Approving
+    ),
+    _decides("deny", "End a process that waits for an approval; it never runs.", Denial),
+    _reads("terminal_list", "List the open terminals."),
+    _runs("terminal_create", "Open a terminal: a shell that stays."),
+    _runs("terminal_execute", "Run a command at a terminal's prompt."),
+    _reads("terminal_read", "Return what a terminal shows."),
+    _runs("terminal_write", "Type into a terminal, whatever runs there."),
+    _runs("terminal_resize", "Set a terminal's size.", Resize),
+    _runs("terminal_close", "Close a terminal: its shell and what runs in it end."),
+    _reads("health", "Say how the server is."),
+)
+OPERATIONS: Mapping[str, Operation] = MappingProxyType({one.name: one for one in _ALL})
