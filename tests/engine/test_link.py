@@ -16,9 +16,9 @@ from outlive.backends.operations import (
     CloseInput,
     Pause,
     ReleaseOutput,
-    ResizeTerminal,
+    ResizeWindow,
     Resume,
-    SendSignal,
+    SignalProcess,
     Stop,
 )
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
@@ -155,11 +155,11 @@ async def test_idempotent_requests_are_repeated_and_others_fail(
             group.create_task(backend.control(ID, Resume())),
             group.create_task(backend.control(ID, Stop(cause=Cause.CANCEL, grace_s=1.0, note="x"))),
             group.create_task(backend.control(ID, CloseInput())),
-            group.create_task(backend.control(ID, ResizeTerminal(rows=1, cols=2))),
+            group.create_task(backend.control(ID, ResizeWindow(rows=1, cols=2))),
             group.create_task(backend.control(ID, ReleaseOutput(stdout_bytes=1, stderr_bytes=2))),
         ]
         write = asyncio.ensure_future(backend.write(ID, b"data"))
-        kill = asyncio.ensure_future(backend.control(ID, SendSignal(number=9, whole_tree=True)))
+        kill = asyncio.ensure_future(backend.control(ID, SignalProcess(number=9, whole_tree=True)))
         seen = [await keeper.receive() for _ in range(8)]
         assert seen[-2][1] == b"data"
         keeper.die(listening=True)

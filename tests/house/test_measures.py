@@ -8,32 +8,32 @@ import pytest
 from scripts.measure import house
 
 # Names that users see, in two languages of the product: `outlive.client` and the models of the OpenAPI document.
-_SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo"}
+_SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
-    "python files": 472,
-    "code lines": 49_400,
-    "people as subjects": 460,
+    "python files": 490,
+    "code lines": 49_530,
+    "people as subjects": 241,
     "modules named by a gerund": 0,
-    "files under 40 lines": 15,
+    "files under 40 lines": 16,
     "folders of more than 15 files": 6,
-    "most files in a folder": 36,
-    "classes of more than 15 public methods": 11,
-    "most public methods of a class": 46,
-    "callables handed to constructors": 126,
+    "most files in a folder": 45,
+    "classes of more than 15 public methods": 2,
+    "most public methods of a class": 17,
+    "callables handed to constructors": 116,
     "constructors of more than two callables": 6,
     "files called settings.py": 3,
     "rings in C": 0,
-    "files that know group_limit": 15,
-    "files that know isolation": 18,
-    "files that know env_secrets": 23,
-    "files that know umask": 23,
-    "files that know max_line_bytes": 13,
-    "files that know relabel": 11,
-    "files that know close_output": 14,
+    "files that know group_limit": 6,
+    "files that know isolation": 9,
+    "files that know env_secrets": 17,
+    "files that know umask": 15,
+    "files that know max_line_bytes": 11,
+    "files that know relabel": 13,
+    "files that know close_output": 13,
     "files that know resize": 26,
 }
-_AT_LEAST = {"prose per 100 lines of code": 24.8}
+_AT_LEAST = {"prose per 100 lines of code": 26.6}
 
 
 @pytest.fixture(scope="module")

@@ -82,7 +82,7 @@ class BackendSite(Protocol):
 class Backend(BackendSite, Protocol):
     """Carries out what the engine asks. Every method raises BackendUnavailable when nobody answers in time.
 
-    All but `write` and `SendSignal` are asked again by themselves when the other side restarts; those two fail with
+    All but `write` and `SignalProcess` are asked again by themselves when the other side restarts; those two fail with
     `keeper_restarted`, because nobody knows whether they had happened.
     """
 

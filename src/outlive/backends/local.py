@@ -16,9 +16,9 @@ from outlive.backends.operations import (
     Operation,
     Pause,
     ReleaseOutput,
-    ResizeTerminal,
+    ResizeWindow,
     Resume,
-    SendSignal,
+    SignalProcess,
     Stop,
     Unbind,
 )
@@ -150,7 +150,7 @@ class LocalBackend:
         await _opened(self._link).request(
             {"id": process_id, **_words(operation)},
             deadline_s=_ANSWER_S,
-            is_repeatable=not isinstance(operation, SendSignal),
+            is_repeatable=not isinstance(operation, SignalProcess),
             settle=settled,
         )
 
@@ -233,7 +233,7 @@ def _words(operation: Operation) -> Reply:
             return {"op": "resume"}
         case Stop(cause=cause, grace_s=grace_s, note=note):
             return {"op": "stop", "cause": int(CauseCode[cause.name]), "grace_s": grace_s, "note": note}
-        case SendSignal(number=number, whole_tree=whole_tree, whole_group=whole_group):
+        case SignalProcess(number=number, whole_tree=whole_tree, whole_group=whole_group):
             return {
                 "op": "signal",
                 "signal": number,
@@ -244,7 +244,7 @@ def _words(operation: Operation) -> Reply:
             return {"op": "close_stdin"}
         case CloseOutput(stream=stream):
             return {"op": "close_output", "stream": stream}
-        case ResizeTerminal(rows=rows, cols=cols):
+        case ResizeWindow(rows=rows, cols=cols):
             return {"op": "resize", "rows": rows, "cols": cols}
         case ReleaseOutput(stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes):
             return {"op": "release", "out": stdout_bytes, "err": stderr_bytes}

@@ -29,7 +29,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendSignal:
+class SignalProcess:
     """Send a signal: to the main process, its process group, or its tree. Never repeated."""
 
     number: int
@@ -50,7 +50,7 @@ class CloseOutput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResizeTerminal:
+class ResizeWindow:
     """Set the terminal's window size."""
 
     rows: int
@@ -73,5 +73,5 @@ class Unbind:
 
 
 Operation = (
-    Pause | Resume | Stop | SendSignal | CloseInput | CloseOutput | ResizeTerminal | ReleaseOutput | Unbind
+    Pause | Resume | Stop | SignalProcess | CloseInput | CloseOutput | ResizeWindow | ReleaseOutput | Unbind
 )

@@ -17,9 +17,9 @@ from outlive.backends.operations import (
     CloseOutput,
     Pause,
     ReleaseOutput,
-    ResizeTerminal,
+    ResizeWindow,
     Resume,
-    SendSignal,
+    SignalProcess,
     Stop,
     Unbind,
 )
@@ -137,7 +137,7 @@ class Controls:
         _check_turn(process)
         if process.is_finished or (process.is_ended and not whole_tree):
             raise _ended(process)
-        sending = SendSignal(number=number, whole_tree=whole_tree, whole_group=whole_group)
+        sending = SignalProcess(number=number, whole_tree=whole_tree, whole_group=whole_group)
         await self._backend.control(process.process_id, sending)
 
     async def write(self, process: Process, data: bytes | memoryview | AsyncIterable[bytes]) -> int:
@@ -201,7 +201,7 @@ class Controls:
             size = WindowSize(process.status.stdout_bytes, rows, cols)
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(note_size, process.folder, size)
-        await self._backend.control(process.process_id, ResizeTerminal(rows=rows, cols=cols))
+        await self._backend.control(process.process_id, ResizeWindow(rows=rows, cols=cols))
 
     async def release(
         self, process: Process, *, stdout_bytes: int = 0, stderr_bytes: int = 0, unbound: bool = False

@@ -25,7 +25,7 @@ from outlive.store.queue_store import GroupKey, WaitingCommand
 _Waiting = tuple[Process, WaitingCommand]
 
 
-class Admission(Protocol):
+class StartAdmission(Protocol):
     """What starts a command whose turn it is (`queue.QueuedStarts`)."""
 
     async def admit(self, process: Process, command: WaitingCommand) -> None:
@@ -38,7 +38,7 @@ class ConcurrencyLimits:
     def __init__(self, pending: PendingStarts) -> None:
         """Take what knows all that waits; nothing is admitted before `begin`."""
         self._pending = pending
-        self._admission: Admission | None = None
+        self._admission: StartAdmission | None = None
         self._limits: dict[GroupKey, int] = {}
         self._running: dict[GroupKey, set[bytes]] = {}
         self._lines: dict[GroupKey, deque[_Waiting]] = {}
@@ -48,7 +48,7 @@ class ConcurrencyLimits:
         waiting, self._limits = await asyncio.to_thread(self._pending.store.open)
         return waiting
 
-    def begin(self, admission: Admission) -> None:
+    def begin(self, admission: StartAdmission) -> None:
         """Have `admission` start what the limits allow, now and from now on."""
         self._admission = admission
         for key in list(self._lines):
@@ -156,7 +156,7 @@ class ConcurrencyLimits:
             self.enter(process)
             self._pending.spawn(self._start(self._admission, process, command))
 
-    async def _start(self, admission: Admission, process: Process, command: WaitingCommand) -> bool:
+    async def _start(self, admission: StartAdmission, process: Process, command: WaitingCommand) -> bool:
         await admission.admit(process, command)
         self._pending.settle(process)
         await self._pending.remove(command)

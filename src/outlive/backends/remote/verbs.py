@@ -12,9 +12,9 @@ from outlive.backends.operations import (
     Operation,
     Pause,
     ReleaseOutput,
-    ResizeTerminal,
+    ResizeWindow,
     Resume,
-    SendSignal,
+    SignalProcess,
     Stop,
     Unbind,
 )
@@ -52,7 +52,7 @@ class NodeVerbs(NodeLooking):
                 await self._pause(process_id, is_paused=False, acknowledged=acknowledged)
             case Stop():
                 await self._stop(process_id, operation)
-            case SendSignal(number=number, whole_tree=whole_tree, whole_group=whole_group):
+            case SignalProcess(number=number, whole_tree=whole_tree, whole_group=whole_group):
                 await self._ask(
                     "signal",
                     process_id,
@@ -65,7 +65,7 @@ class NodeVerbs(NodeLooking):
                 await self._ask("close_stdin", process_id)
             case CloseOutput(stream=stream):
                 await self._ask("close_output", process_id, type="stderr" if stream else "stdout")
-            case ResizeTerminal(rows=rows, cols=cols):
+            case ResizeWindow(rows=rows, cols=cols):
                 await self._ask("resize", process_id, rows=rows, cols=cols)
                 if (mirror := self._mirror(process_id)) is not None:
                     mirror.size = (rows, cols)

@@ -12,7 +12,7 @@ from outlive.core.errors import InvalidRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class ForegroundOptions:
     """What the command line of `run` says; times are seconds.
 
     `argv` is a program and its arguments, `line` a shell line: exactly one of them is there.
@@ -81,7 +81,7 @@ class Plan:
     stdin: Literal["lent", "typed", "fed", "none"]
 
 
-def plan_run(options: RunOptions, found: Descriptors) -> Plan:
+def plan_run(options: ForegroundOptions, found: Descriptors) -> Plan:
     """Return how to run a command so that it notices as little of us as possible.
 
     A terminal where stdin and stdout are one; one pipe for both outputs where they go to the same place, since only so

@@ -11,7 +11,7 @@ from outlive.cli.foreground.delivery import Delivery
 from outlive.cli.foreground.exit_status import OURS_FAILED, die_of, exit_as, failed_start
 from outlive.cli.foreground.keyboard import DetachKeys, feed
 from outlive.cli.foreground.late_output import leave_behind
-from outlive.cli.foreground.plan import Descriptors, Plan, RunOptions, plan_run
+from outlive.cli.foreground.plan import Descriptors, ForegroundOptions, Plan, plan_run
 from outlive.cli.foreground.readiness import Readiness
 from outlive.cli.foreground.session import ForegroundSession, own_terminal
 from outlive.cli.foreground.signals import EarlySignals
@@ -28,7 +28,7 @@ from outlive.discovery.state_folder import layout_of
 _NOT_READY = 1
 
 
-def run_command(options: RunOptions, *, state_dir: str | None, no_start: bool) -> int:
+def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: bool) -> int:
     """Run a command as the command line says; return the exit code, or die of the signal that it died of.
 
     Raises:
@@ -85,7 +85,7 @@ def run_command(options: RunOptions, *, state_dir: str | None, no_start: bool) -
         )
 
 
-def _placed(options: RunOptions, client: Client) -> tuple[RunOptions, bool]:
+def _placed(options: ForegroundOptions, client: Client) -> tuple[ForegroundOptions, bool]:
     """Return the options with the backend that the server would choose, and whether that is another machine."""
     if far_url() is not None:
         return options, True
@@ -146,7 +146,7 @@ def _stay(
     return _end(code, number, readiness)
 
 
-def _leave_at_once(process: Process, options: RunOptions, readiness: Readiness | None) -> int:
+def _leave_at_once(process: Process, options: ForegroundOptions, readiness: Readiness | None) -> int:
     if options.as_json:
         info = process.info()
         sandbox = {"profile": info.profile, "features": info.features}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 
 from outlive.cli.foreground.delivery import LOG_BYTES
-from outlive.cli.foreground.plan import Plan, RunOptions, parse_limits
+from outlive.cli.foreground.plan import ForegroundOptions, Plan, parse_limits
 from outlive.cli.foreground.surroundings import Surroundings
 from outlive.cli.processes import parse_tags
 from outlive.cli.server.keeper_client import KeeperClient
@@ -34,7 +34,7 @@ _KEEPER_GONE = frozenset({"keeper_unavailable", "keeper_restarted", "timeout"})
 def start(
     client: Client,
     layout: Layout,
-    options: RunOptions,
+    options: ForegroundOptions,
     plan: Plan,
     *,
     size: tuple[int, int] | None,
@@ -84,7 +84,7 @@ def start(
 
 
 def start_elsewhere(
-    client: Client, options: RunOptions, plan: Plan, *, size: tuple[int, int] | None
+    client: Client, options: ForegroundOptions, plan: Plan, *, size: tuple[int, int] | None
 ) -> Process:
     """Start what the command line says on another machine: nothing of our folder and our environment goes over.
 
@@ -104,7 +104,7 @@ def start_elsewhere(
 
 
 def _start_options(
-    options: RunOptions, plan: Plan, surroundings: Surroundings, size: tuple[int, int] | None
+    options: ForegroundOptions, plan: Plan, surroundings: Surroundings, size: tuple[int, int] | None
 ) -> StartOptions:
     folder = os.getcwd() if options.cwd is None else os.path.abspath(options.cwd)
     ours = surroundings.environment
@@ -129,7 +129,7 @@ def _start_options(
     return wanted
 
 
-def _common(options: RunOptions, plan: Plan, size: tuple[int, int] | None) -> StartOptions:
+def _common(options: ForegroundOptions, plan: Plan, size: tuple[int, int] | None) -> StartOptions:
     """Return what a start is told wherever it runs."""
     wanted: StartOptions = {
         "profile": options.profile,
@@ -161,7 +161,7 @@ def _common(options: RunOptions, plan: Plan, size: tuple[int, int] | None) -> St
     return wanted
 
 
-def _title(options: RunOptions) -> str:
+def _title(options: ForegroundOptions) -> str:
     """Return what lists show: the words as they were typed, not those that we put around them."""
     text = shlex.join(options.argv) if options.line is None else options.line
     text = text if len(text) <= _TITLE else text[:_TITLE] + " …"
@@ -207,7 +207,7 @@ def _lent(client: Client, layout: Layout, process_id: str) -> Iterator[None]:
         yield
 
 
-def _is_bare_script(error: StartFailed, options: RunOptions, command: str | tuple[str, ...]) -> bool:
+def _is_bare_script(error: StartFailed, options: ForegroundOptions, command: str | tuple[str, ...]) -> bool:
     return error.code == "start_failed" and _NO_PROGRAM_FORMAT in error.message and command is options.argv
 
 

@@ -1,6 +1,6 @@
 """`outlive run`: what a command in the foreground is given; how it is run is `outlive.cli.foreground`'s."""
 
-from outlive.cli.foreground.plan import RunOptions
+from outlive.cli.foreground.plan import ForegroundOptions
 from outlive.cli.foreground.run import run_command
 from outlive.cli.parameters import (
     DETACH_KEYS_DEFAULT,
@@ -93,7 +93,7 @@ Exits as the command did. 124: its time was up, 125: outlive failed, 126: not ex
 @takes(*_PARAMETERS, *SERVER, more=_MORE.rstrip("\n"))
 def run(*, state_dir: str | None, no_start: bool, argv: list[str], **wanted: object) -> int:
     """Run the command, and end as it did."""
-    # Every other parameter has the name of a field of `RunOptions`.
+    # Every other parameter has the name of a field of `ForegroundOptions`.
     found = {name: tuple(value) if isinstance(value, list) else value for name, value in wanted.items()}
-    options = RunOptions(argv=tuple(argv), **found)  # type: ignore[arg-type] # the parser has typed them
+    options = ForegroundOptions(argv=tuple(argv), **found)  # type: ignore[arg-type] # the parser has typed them
     return run_command(options, state_dir=state_dir, no_start=no_start)
