@@ -8,7 +8,7 @@ from tests.house.sources import ROOT, python_sources
 _PACKAGE = ROOT / "src" / "outlive"
 _OPENERS = {
     "cli/foreground/attach.py",  # counts lines, shows nothing
-    "cli/log_view.py",
+    "cli/logs/log_view.py",
     "engine/output_redaction.py",  # notes places
     "engine/process.py",
     "store/output_log.py",
