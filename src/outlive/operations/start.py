@@ -91,6 +91,10 @@ class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
         """Refuse what no process can be given, whatever the command is."""
         check_variables(self.cwd, self.env)
 
+    def __repr__(self) -> str:
+        """Return the kind of request alone: the values of `env_secrets` stand in no text."""
+        return f"<{type(self).__name__}>"
+
     def make_command(
         self,
         *,

@@ -1,0 +1,1 @@
+"""Operations: what a request may hold, whichever frontend it comes through."""
