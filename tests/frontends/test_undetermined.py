@@ -60,7 +60,7 @@ async def test_a_caller_that_cannot_be_told_yet_is_asked_to_come_again_and_keeps
     """Its environment is read for as long as the kernel likes: what makes it slow is for others to do."""
     is_readable, mine = threading.Event(), os.getpid()
     read = peers_module._environment_of
-    monkeypatch.setattr(entry_module, "_PATIENCE_S", 0.5)
+    monkeypatch.setattr(entry_module, "_DECISION_S", 0.5)
     monkeypatch.setattr(
         peers_module,
         "_environment_of",
