@@ -2,6 +2,7 @@
 
 import json
 import logging
+import socket
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import cast
@@ -212,3 +213,20 @@ def test_every_path_asks_for_the_key(serve: ServerFactory) -> None:
         assert rest.send("GET", path, headers={"X-API-Key": "a long word"}).status == 200
     assert rest.send("POST", "/api/sync/execute/", {"command": "true"}).status == 401
     assert upgrade(server.ready["ports"]["rest"], path=f"{_ONE}/follow").status == 401
+
+
+@pytest.mark.parametrize("path", [_ALL, "/api/sync/execute/", f"{_ONE}/signal"])
+def test_a_client_that_hangs_up_within_its_body_is_no_fault_of_the_server(
+    own_server: OutliveServer, path: str
+) -> None:
+    """Nothing is logged as an error, and nothing is started."""
+    address = urlsplit(own_server.rest_url)
+    head = f"POST {path} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
+    with socket.create_connection((address.hostname, address.port or 0), timeout=30) as connection:
+        connection.sendall(f"{head}Content-Length: 100\r\nExpect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 100")  # from here on the route waits for the body
+        connection.sendall(b'{"command": "tr')
+    rest = RestCaller(own_server.rest_url)
+    assert rest.call("GET", _ALL).json["processes"] == []
+    own_server.stop()
+    assert "a request failed" not in own_server.stderr

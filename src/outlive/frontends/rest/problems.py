@@ -12,6 +12,7 @@ import orjson
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -66,6 +67,7 @@ def install(
     app.add_exception_handler(RequestValidationError, _last(_on_invalid))
     app.add_exception_handler(WebSocketRequestValidationError, _on_invalid_socket)
     app.add_exception_handler(HTTPException, _last(_on_http))
+    app.add_exception_handler(ClientDisconnect, _last(_on_disconnect))
     app.add_middleware(_Layers)
     app.add_middleware(
         ErrorBoundary, answer=send_problem
@@ -125,6 +127,11 @@ def _invalid(errors: Any) -> dict[str, object]:  # noqa: ANN401 -- pydantic's ow
     detail = "; ".join(f"{place}: {text}" for place, text in places[:5])
     details = {"errors": [{"place": place, "message": text} for place, text in places[:20]]}
     return problem("invalid_params", detail, hint=f"{DOCS_PATH} describes every parameter.", details=details)
+
+
+def _on_disconnect(request: Request, _error: Exception) -> Response:
+    """Answer a client that hung up within its body: no fault of the server, so nothing is logged; no answer arrives."""
+    return problem_response(request.url.path, problem("parse_error", "The connection ended within the body."))
 
 
 def _on_http(request: Request, error: Exception) -> Response:
