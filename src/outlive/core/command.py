@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from outlive.core.frozen import made_quickly
 from outlive.core.location import Isolation
 from outlive.core.sandbox import NO_LIMITS, Limits
 from outlive.core.terminal import TerminalNote
@@ -46,7 +45,6 @@ OnLimit = Literal["truncate", "block", "kill"]
 AfterExit = Literal["keep", "kill", "wait"]
 
 
-@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """One command: either a shell `line` or an `argv`, never both.

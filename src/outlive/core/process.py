@@ -11,7 +11,6 @@ from typing import Literal
 
 from outlive.core.command import ApprovalState, Grant
 from outlive.core.cursor import Cursor
-from outlive.core.frozen import made_quickly
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.location import HERE, Location
@@ -21,7 +20,6 @@ from outlive.core.terminal import TerminalNote
 _UNBOUND = Sandbox()
 
 
-@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
     """The principal, connection and request that own a process, or that ask; the frontend they use, and their address.
@@ -40,7 +38,6 @@ class Owner:
     address: str = ""
 
 
-@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRecord:
     """A snapshot of one process.

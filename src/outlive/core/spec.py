@@ -6,8 +6,6 @@ With it: `SharedEnvironment`, variables that many commands share.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from outlive.core.frozen import made_quickly
-
 
 class SharedEnvironment:
     """Variables in the environment of many commands, and their NAME=VALUE words, joined by NUL once for all of them.
@@ -23,7 +21,6 @@ class SharedEnvironment:
         self.text = "\0".join(map("=".join, values.items()))
 
 
-@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
     """Everything that the keeper needs to run one command, and what the engine wants to find again (`meta`).

@@ -11,7 +11,6 @@ from typing import Self
 
 from outlive.core.command import ApprovalState
 from outlive.core.cursor import Cursor
-from outlive.core.frozen import frozen, thawed
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import State
 from outlive.core.location import Location
@@ -288,25 +287,9 @@ def _record_of(
 ) -> ProcessRecord:
     """Return a record: what does not change from `base`, the rest from the numbers as they are now."""
     state, cause = now.state, CAUSES[now.cause]
-    record = thawed(base)
-    record.state = state
-    record.cause = cause
-    record.pid = now.pid or None
-    record.exit_code = now.code if state is State.EXITED else None
-    record.exit_signal = now.code if state is State.SIGNALED else None
-    record.started_at = at_time(now.started_ns) if now.started_ns else None
-    record.ended_at = at_time(now.ended_ns) if now.ended_ns and now.is_ended else None
-    record.stdout_bytes = now.stdout_bytes
-    record.stderr_bytes = now.stderr_bytes
-    record.is_complete = now.is_complete
-    record.is_closed = now.is_closed
-    record.is_stalled = now.is_stalled
-    record.is_unknown = now.is_unknown
-    record.has_gaps = now.has_gaps
-    record.output_lost = now.output_lost
-    record.descendants = now.descendants
-    if base.error is None and now.is_ended:
-        record.error = ended_sentence(
+    error = base.error
+    if error is None and now.is_ended:
+        error = ended_sentence(
             state,
             cause,
             note=note,
@@ -315,8 +298,26 @@ def _record_of(
             errno=now.code,
             loss=loss_sentence(base.lost_bytes) if now.output_lost else None,
         )
-    made: ProcessRecord = frozen(record)
-    return made
+    return replace(
+        base,
+        state=state,
+        cause=cause,
+        pid=now.pid or None,
+        exit_code=now.code if state is State.EXITED else None,
+        exit_signal=now.code if state is State.SIGNALED else None,
+        error=error,
+        started_at=at_time(now.started_ns) if now.started_ns else None,
+        ended_at=at_time(now.ended_ns) if now.ended_ns and now.is_ended else None,
+        stdout_bytes=now.stdout_bytes,
+        stderr_bytes=now.stderr_bytes,
+        is_complete=now.is_complete,
+        is_closed=now.is_closed,
+        is_stalled=now.is_stalled,
+        is_unknown=now.is_unknown,
+        has_gaps=now.has_gaps,
+        output_lost=now.output_lost,
+        descendants=now.descendants,
+    )
 
 
 def _hide_patterns(record: ProcessRecord, *, is_over: Callable[[], bool], held: Callable[[], None]) -> Hiding:

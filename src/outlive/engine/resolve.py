@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, StartFailed
-from outlive.core.frozen import made_quickly
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import HERE, Location
@@ -54,7 +53,6 @@ def find_shell(environment: Mapping[str, str]) -> str:
     return "/bin/sh"
 
 
-@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
     """What will run, and where: `script` is the content of the process's script file (empty: none), `meta` more for the spec.

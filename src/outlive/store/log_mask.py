@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from outlive.core.frozen import made_quickly
 from outlive.core.layout import STREAM_FILES
 from outlive.core.redactions import HiddenSpans, spans_within
 from outlive.policy.redaction import LEAST_VALUE_BYTES, Redactor, blank, merged
@@ -43,7 +42,6 @@ class RawLog(Protocol):
         """Return the released range."""
 
 
-@made_quickly
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hiding:
     """What is redacted for one process, and what its reader knows of it.
