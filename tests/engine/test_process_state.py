@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.lifecycle import ENDED, Cause, State
-from outlive.engine.process import Process
-from outlive.engine.process_state import Change
+from outlive.engine.processes.process import Process
+from outlive.engine.processes.process_state import Change
 from outlive.protocols.keeper import Flags, Phase
 from outlive.store.rows import StoredProcess, to_ns
 from tests.store.rows import START, a_row, stored_processes

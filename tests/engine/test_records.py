@@ -194,7 +194,7 @@ async def test_a_late_doorbell_does_not_bring_back_what_is_being_removed(
         remove_tree(folder, ignore_errors=ignore_errors)
 
     monkeypatch.setattr(engine._recovery, "_read", read_early)
-    monkeypatch.setattr("outlive.engine.upkeep.shutil.rmtree", ring_first)
+    monkeypatch.setattr("outlive.engine.recovery.upkeep.shutil.rmtree", ring_first)
     await engine.records.remove(process)
     is_removed.set()
     with pytest.raises(ProcessNotFound):

@@ -15,7 +15,7 @@ _OPENERS = {
 }
 # Who may touch the bytes themselves; a door shows none before `Engine.read_raw`.
 _RAW = {
-    "engine/process.py",
+    "engine/processes/process.py",
     "engine/queries.py",
     "engine/terminals/output.py",  # looks for marks, gives nothing else
     "frontends/jsonrpc/followers.py",

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from outlive.core.errors import OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.engine.controls import Controls
-from outlive.engine.live_table import LiveTable
-from outlive.engine.process import Process
-from outlive.engine.process_waits import until
-from outlive.engine.reconciliation import Reconciliation
+from outlive.engine.processes.live_table import LiveTable
+from outlive.engine.processes.process import Process
+from outlive.engine.processes.process_waits import until
+from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.store.rows import ProcessFilter
 
 

@@ -1,12 +1,12 @@
 """`ConnectionProcesses`: which processes a connection has started, whichever server it was connected to then."""
 
 from outlive.core.layout import Layout
-from outlive.engine.output_redaction import Redaction
-from outlive.engine.process import Process
-from outlive.engine.process_table import ProcessTable
+from outlive.engine.processes.output_redaction import Redaction
+from outlive.engine.processes.process import Process
+from outlive.engine.processes.process_table import ProcessTable
 from outlive.engine.queries import rows_as_they_are
-from outlive.engine.reconciliation import Reconciliation
-from outlive.engine.recovery import Recovery
+from outlive.engine.recovery.reconciliation import Reconciliation
+from outlive.engine.recovery.recovery import Recovery
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter
 

@@ -24,8 +24,8 @@ from outlive.core.events import (
     StateChanged,
 )
 from outlive.core.process import Owner, ProcessRecord
-from outlive.engine.process import Process
-from outlive.engine.process_state import Change
+from outlive.engine.processes.process import Process
+from outlive.engine.processes.process_state import Change
 
 _logger = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ import time
 
 from outlive.backends.contract import Backend, NodeState
 from outlive.core.errors import BackendUnavailable
-from outlive.engine.disk_watch import DiskWatch
-from outlive.engine.reconciliation import Reconciliation
+from outlive.engine.recovery.disk_watch import DiskWatch
+from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.store.registry import Registry
 
 _FINDING_S = 1.0

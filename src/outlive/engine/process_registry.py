@@ -11,7 +11,7 @@ from typing import Literal, TypedDict
 from outlive.core.errors import InvalidRequest, InvalidState, ProcessNotFound
 from outlive.core.process import Owner, ProcessRecord, Status, status_of, termination_signal
 from outlive.engine.engine import Engine
-from outlive.engine.process import Process
+from outlive.engine.processes.process import Process
 from outlive.store.rows import ProcessFilter
 
 # The tag that a name given by `register` is kept in; an empty one says that the process was unregistered.

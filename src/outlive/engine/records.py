@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StoreCorrupt
 from outlive.core.lifecycle import State
 from outlive.engine.controls import Controls
-from outlive.engine.disk_watch import DiskWatch
-from outlive.engine.groups import ConcurrencyLimits
-from outlive.engine.process import Process
-from outlive.engine.process_waits import until
-from outlive.engine.registry_feed import RegistryFeed
-from outlive.engine.upkeep import Upkeep
+from outlive.engine.processes.process import Process
+from outlive.engine.processes.process_waits import until
+from outlive.engine.queue.groups import ConcurrencyLimits
+from outlive.engine.recovery.disk_watch import DiskWatch
+from outlive.engine.recovery.registry_feed import RegistryFeed
+from outlive.engine.recovery.upkeep import Upkeep
 from outlive.store.folder import write_labels
 from outlive.store.registry import Registry
 from outlive.store.schema import AUDIT_LOG

@@ -14,7 +14,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Process
-from outlive.engine.output_redaction import Redaction, Secrets
+from outlive.engine.processes.output_redaction import Redaction, Secrets
 from outlive.frontends.jsonrpc.readers import LineReader, PieceReader
 from outlive.frontends.jsonrpc.subscription import Subscription
 from outlive.policy.redaction import Redactor

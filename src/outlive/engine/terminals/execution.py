@@ -7,7 +7,7 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.process import Waiting as Seen
 from outlive.core.terminal import Executed, TerminalNote, Waiting
 from outlive.engine.engine import Engine
-from outlive.engine.process import Process
+from outlive.engine.processes.process import Process
 from outlive.engine.terminals.output import end_of, next_marks, text_of
 from outlive.protocols.plain import plain_text
 from outlive.protocols.terminal.run import CommandRun, MarkReader

@@ -38,9 +38,9 @@ from outlive.core.terminal import (
     default_name,
 )
 from outlive.engine.engine import Engine
-from outlive.engine.output_redaction import TextMask, hide_error
-from outlive.engine.process import Process
-from outlive.engine.process_waits import until
+from outlive.engine.processes.output_redaction import TextMask, hide_error
+from outlive.engine.processes.process import Process
+from outlive.engine.processes.process_waits import until
 from outlive.engine.terminals.contract import NewTerminal
 from outlive.engine.terminals.directory import Terminals
 from outlive.engine.terminals.execution import Execution, waiting_of

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from outlive.core.redactions import Redactions
 from outlive.core.terminal import TerminalNote
-from outlive.engine.process import Process
+from outlive.engine.processes.process import Process
 from outlive.protocols.plain import Clip, join_pieces, shown_ranges
 from outlive.protocols.terminal.run import Mark, MarkReader, ShellState, newest_state
 

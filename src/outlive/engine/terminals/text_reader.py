@@ -8,7 +8,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.redactions import HiddenSpans, Redactions
 from outlive.core.terminal import Form
-from outlive.engine.process import Process
+from outlive.engine.processes.process import Process
 from outlive.engine.terminals.output import end_of
 from outlive.protocols.plain import (
     Line,

@@ -17,7 +17,7 @@ from typing import Self
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.engine.groups import StartSlots
+from outlive.engine.queue.groups import StartSlots
 from outlive.frontends.jsonrpc.session import Holder, Session
 
 

@@ -11,7 +11,7 @@ from starlette.types import Receive
 from outlive.core.errors import OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.engine import Process
-from outlive.engine.process_waits import until
+from outlive.engine.processes.process_waits import until
 from outlive.frontends.mcp.http.calls import Calls, InFlight, result_of, terminated
 from outlive.frontends.mcp.http.output_events import OutputEvents
 from outlive.frontends.mcp.http.requests import Message

@@ -13,9 +13,9 @@ from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
 from outlive.engine.event_publisher import EventPublisher
-from outlive.engine.output_redaction import Secrets
-from outlive.engine.process_table import ProcessTable
-from outlive.engine.retention_time import RetentionTime
+from outlive.engine.processes.output_redaction import Secrets
+from outlive.engine.processes.process_table import ProcessTable
+from outlive.engine.recovery.retention_time import RetentionTime
 from outlive.keeper.common.disk import Reserve
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry

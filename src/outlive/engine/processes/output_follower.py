@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from outlive.core.cursor import Cursor
-from outlive.engine.process import Process
+from outlive.engine.processes.process import Process
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk
 
 

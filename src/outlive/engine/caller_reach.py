@@ -9,7 +9,7 @@ import contextlib
 from outlive.core.errors import AccessDenied, CommandRefused, ProcessNotFound
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Profile
-from outlive.engine.process import Process
+from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
 
 _HINT = "Act on processes of the caller's own profile or a stronger one; from outside of outlive every one can be reached."

@@ -8,14 +8,14 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
 from outlive.core.sandbox import Profile
-from outlive.engine.containers import ContainerStarts
-from outlive.engine.elsewhere import resolve_elsewhere
-from outlive.engine.inside import record_inside
-from outlive.engine.output_redaction import check_secrets
+from outlive.engine.caller_reach import record_inside
+from outlive.engine.processes.output_redaction import check_secrets
 from outlive.engine.queries import Queries
-from outlive.engine.resolve import Resolved, Resolver, clean_environment, find_shell
-from outlive.engine.sandbox import Confined, Sandboxes
 from outlive.engine.settings import EngineSettings
+from outlive.engine.starts.containers import ContainerStarts
+from outlive.engine.starts.remote_commands import resolve_elsewhere
+from outlive.engine.starts.resolver import Resolved, Resolver, clean_environment, find_shell
+from outlive.engine.starts.sandbox import Confined, Sandboxes
 
 
 class Preparation:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from outlive.engine.process import Process
+from outlive.engine.processes.process import Process
 
 
 async def until(process: Process, claim: Callable[[Process], bool]) -> None:

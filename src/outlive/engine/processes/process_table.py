@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 from outlive.backends.contract import Bell
 from outlive.core.identity import id_from_bytes
-from outlive.engine.change_handler import ChangeHandler
 from outlive.engine.event_publisher import EventPublisher
-from outlive.engine.live_table import LiveTable
-from outlive.engine.process import Process
+from outlive.engine.processes.change_handler import ChangeHandler
+from outlive.engine.processes.live_table import LiveTable
+from outlive.engine.processes.process import Process
 from outlive.protocols.keeper import Flags
 
 _SYNC = int(Flags.SYNC)

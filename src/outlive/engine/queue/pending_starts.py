@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from outlive.core.errors import BackendUnavailable
 from outlive.core.lifecycle import Cause
-from outlive.engine.process import Process
+from outlive.engine.processes.process import Process
 from outlive.store.queue_store import QueueStore, WaitingCommand
 
 _logger = logging.getLogger(__name__)

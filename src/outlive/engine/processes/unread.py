@@ -10,7 +10,7 @@ import contextlib
 from outlive.backends.contract import Backend
 from outlive.backends.operations import Unbind
 from outlive.core.errors import OutliveError
-from outlive.engine.process import Process
+from outlive.engine.processes.process import Process
 
 _LOOK_S = 0.5
 

@@ -6,8 +6,8 @@ A short command is written once, at its end. What a crash of the server cuts off
 import asyncio
 
 from outlive.core.identity import id_to_bytes
-from outlive.engine.live_table import LiveTable
-from outlive.engine.process import Process
+from outlive.engine.processes.live_table import LiveTable
+from outlive.engine.processes.process import Process
 from outlive.store.registry import Registry
 from outlive.store.rows import StoredProcess
 

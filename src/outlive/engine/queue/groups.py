@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 
 from outlive.core.errors import LimitExceeded
 from outlive.core.lifecycle import State
-from outlive.engine.pending_starts import PendingStarts
-from outlive.engine.process import Process
+from outlive.engine.processes.process import Process
+from outlive.engine.queue.pending_starts import PendingStarts
 from outlive.store.queue_store import GroupKey, WaitingCommand
 
 _Waiting = tuple[Process, WaitingCommand]

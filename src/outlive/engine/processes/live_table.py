@@ -5,7 +5,7 @@ On a shared server one caller's list, tools and stops look at that caller's proc
 
 from collections.abc import Collection
 
-from outlive.engine.process import Process
+from outlive.engine.processes.process import Process
 from outlive.store.rows import ProcessFilter
 
 

@@ -1,0 +1,1 @@
+"""What lives: one process, the table of all, and what follows from a change."""
