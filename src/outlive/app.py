@@ -20,7 +20,7 @@ from outlive.config import Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
 from outlive.docker_mode import remove_when_closed
-from outlive.engine.starts.policy_check import log_openness
+from outlive.engine.commands.policy_check import log_openness
 from outlive.engine.terminals import terminals_of
 from outlive.execution import engine_and_containers
 from outlive.frontends.bridge import BRIDGE_PATH, BridgeFrontend, BridgeSettings

@@ -14,8 +14,8 @@ from outlive.core.errors import OutliveError
 from outlive.core.events import Event, ProcessClosed, StartRejected
 from outlive.core.layout import Layout
 from outlive.core.location import parse_isolation
+from outlive.engine.commands.containers import ContainerSettings
 from outlive.engine.engine import Engine
-from outlive.engine.starts.containers import ContainerSettings
 from outlive.keeper.common.sockets import connect_own
 from outlive.keeper.supervisor.lock_challenge import lock_to_hand
 

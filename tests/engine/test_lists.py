@@ -9,8 +9,8 @@ import pytest
 
 from outlive.config import Settings, resolve
 from outlive.core.errors import ConfigInvalid
-from outlive.engine.starts.policy_check import command_policy, log_openness, writable_folders
-from outlive.engine.starts.programs import look_up
+from outlive.engine.commands.policy_check import command_policy, log_openness, writable_folders
+from outlive.engine.commands.programs import look_up
 from outlive.policy.judgement import Verdict
 
 

@@ -17,7 +17,7 @@ from unittest import mock
 import outlive
 from outlive.core.command import Command
 from outlive.core.sandbox import Profile
-from outlive.engine.starts.sandbox import Sandboxes, SandboxSettings
+from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from outlive.keeper.sandbox.capabilities import Capabilities, read_offers
 from outlive.protocols.keeper import encode_message

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from outlive.core.command import Command
 from outlive.core.sandbox import Profile
-from outlive.engine.starts.sandbox import Sandboxes, SandboxSettings
+from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.faults import writer
 

@@ -12,7 +12,7 @@ import pytest
 
 from outlive.core.command import Command
 from outlive.core.sandbox import Profile
-from outlive.engine.starts.sandbox import Sandboxes, SandboxSettings
+from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.sandbox.capabilities import Capabilities, read_offers
 from tests.keeper.house import House
 from tests.sandbox.ordinary import CAN_BECOME, NOBODY, SYSTEM_PYTHON, OrdinaryHouse, open_folder

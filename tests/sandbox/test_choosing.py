@@ -14,7 +14,7 @@ from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.core.process import Owner
 from outlive.core.sandbox import Limits, Profile, parse_profile
 from outlive.engine import Engine
-from outlive.engine.starts.sandbox import Sandboxes, SandboxSettings
+from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.common.tree import children
 from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.engine.engines import ME, an_engine, output_of, run

@@ -11,7 +11,7 @@ from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.lifecycle import Cause, State
 from outlive.core.sandbox import Limits, Profile
 from outlive.engine import Engine
-from outlive.engine.starts.sandbox import SandboxSettings
+from outlive.engine.commands.sandbox import SandboxSettings
 from outlive.keeper.common.cgroups import find_limits
 from outlive.keeper.sandbox.capabilities import Capabilities
 from outlive.keeper.sandbox.steps import Machine, SandboxPlace, bounds_of

@@ -19,7 +19,7 @@ import outlive
 from outlive.core.command import Command
 from outlive.core.sandbox import Profile
 from outlive.engine import Engine
-from outlive.engine.starts.sandbox import Sandboxes, SandboxSettings
+from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers
 from outlive.keeper.sandbox.steps import Machine
 from tests.engine.engines import ME, an_engine, output_of

@@ -1,6 +1,6 @@
 """What happened to processes, for logs, metrics, audit and bookkeeping: immutable events of the engine.
 
-Pure values. The engine makes them (`engine.event_publisher`); subscribers never feed anything back.
+Pure values. The engine makes them (`engine.processes.event_publisher`); subscribers never feed anything back.
 Output is no event: it is read from the log by cursor.
 """
 

@@ -1,9 +1,9 @@
 """`ConnectionProcesses`: which processes a connection has started, whichever server it was connected to then."""
 
 from outlive.core.layout import Layout
+from outlive.engine.changes.process_table import ProcessTable
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
-from outlive.engine.processes.process_table import ProcessTable
 from outlive.engine.queries import rows_as_they_are
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.recovery.recovery import Recovery

@@ -26,11 +26,11 @@ from outlive.backends.operations import (
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State, Trigger, advance
-from outlive.engine.event_publisher import EventPublisher
+from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_waits import until
-from outlive.engine.queue.start_queue import StartQueue
 from outlive.engine.settings import EngineSettings
+from outlive.engine.starts.start_queue import StartQueue
 from outlive.store.window_sizes import WindowSize, note_size
 
 _CANCELLED = "Cancelled before it was started."

@@ -10,9 +10,9 @@ from outlive.core.lifecycle import State
 from outlive.engine.controls import Controls
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_waits import until
+from outlive.engine.processes.registry_feed import RegistryFeed
 from outlive.engine.queue.groups import ConcurrencyLimits
 from outlive.engine.recovery.disk_watch import DiskWatch
-from outlive.engine.recovery.registry_feed import RegistryFeed
 from outlive.engine.recovery.upkeep import Upkeep
 from outlive.store.folder import write_labels
 from outlive.store.registry import Registry

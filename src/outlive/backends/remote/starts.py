@@ -86,7 +86,7 @@ class UnansweredStarts:
 def execute_words(spec: Spec, script: bytes, secrets: Mapping[str, str]) -> dict[str, object]:
     """Return the parameters of `execute`, by the names of the client's `StartOptions`.
 
-    What only the caller knows stands in the spec's `meta` (`engine.starts.remote_commands`). The process is detached there: whose it is, and
+    What only the caller knows stands in the spec's `meta` (`engine.commands.remote_commands`). The process is detached there: whose it is, and
     what becomes of it when that client goes, is decided here.
     """
     asked = spec.meta.get("asked")

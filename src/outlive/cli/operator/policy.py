@@ -12,8 +12,8 @@ from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.discovery.config_files import read_config_files
 from outlive.discovery.state_folder import working_folder
-from outlive.engine.starts.policy_check import Policing, command_policy, writable_folders
-from outlive.engine.starts.resolver import clean_environment
+from outlive.engine.commands.policy_check import Policing, command_policy, writable_folders
+from outlive.engine.commands.resolver import clean_environment
 from outlive.policy.command_reader import Reading
 from outlive.policy.commands import AllowedCommands, ProgramFile
 from outlive.policy.judgement import CommandPolicy, Decision, Finding, Verdict, open_names, open_rules

@@ -18,8 +18,8 @@ from outlive.core.process import ProcessRecord
 from outlive.core.terminal import TerminalNote
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process_state import CAUSES, ProcessState
+from outlive.engine.processes.retention_time import boot_time
 from outlive.engine.processes.subscribers import Subscribers
-from outlive.engine.recovery.retention_time import boot_time
 from outlive.policy.redaction import Redactor
 from outlive.store.end_sentences import ended_sentence, loss_sentence
 from outlive.store.log_mask import REST_S, Hiding

@@ -1,1 +1,1 @@
-"""Commands that wait: for their group's turn, or for a person's approval."""
+"""How many of a group run at once, and what is undecided of the commands that wait."""

@@ -1,1 +1,1 @@
-"""What was before this server, and what is kept: processes found again, the registry, retention, the disk."""
+"""What was before this server, and what is kept: processes found again, retention, the disk."""

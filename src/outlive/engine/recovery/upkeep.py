@@ -12,10 +12,10 @@ from outlive.core.events import ProcessRemoved
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
-from outlive.engine.event_publisher import EventPublisher
+from outlive.engine.changes.process_table import ProcessTable
+from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.output_redaction import Secrets
-from outlive.engine.processes.process_table import ProcessTable
-from outlive.engine.recovery.retention_time import RetentionTime
+from outlive.engine.processes.retention_time import RetentionTime
 from outlive.keeper.common.disk import Reserve
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry

@@ -1,1 +1,1 @@
-"""From a command to a process: what it resolves to, what bounds it, what is noted down of it, and what became of it."""
+"""From a command to a process that runs, or that waits for a person or for its group's turn."""

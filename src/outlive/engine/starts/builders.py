@@ -11,10 +11,10 @@ from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.sandbox import Sandbox
 from outlive.core.spec import Spec
+from outlive.engine.commands.resolver import Resolved
+from outlive.engine.commands.sandbox import Confined
 from outlive.engine.processes.output_redaction import TextMask
 from outlive.engine.settings import EngineSettings
-from outlive.engine.starts.resolver import Resolved
-from outlive.engine.starts.sandbox import Confined
 from outlive.store.folder import encode_meta
 from outlive.store.registry import Registry
 from outlive.store.rows import at_time

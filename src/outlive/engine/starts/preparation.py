@@ -9,13 +9,13 @@ from outlive.core.layout import Layout
 from outlive.core.process import Owner
 from outlive.core.sandbox import Profile
 from outlive.engine.caller_reach import record_inside
+from outlive.engine.commands.containers import ContainerStarts
+from outlive.engine.commands.remote_commands import resolve_elsewhere
+from outlive.engine.commands.resolver import Resolved, Resolver, clean_environment, find_shell
+from outlive.engine.commands.sandbox import Confined, Sandboxes
 from outlive.engine.processes.output_redaction import check_secrets
 from outlive.engine.queries import Queries
 from outlive.engine.settings import EngineSettings
-from outlive.engine.starts.containers import ContainerStarts
-from outlive.engine.starts.remote_commands import resolve_elsewhere
-from outlive.engine.starts.resolver import Resolved, Resolver, clean_environment, find_shell
-from outlive.engine.starts.sandbox import Confined, Sandboxes
 
 
 class Preparation:

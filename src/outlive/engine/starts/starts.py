@@ -16,19 +16,19 @@ from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, is_proce
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner
-from outlive.engine.event_publisher import EventPublisher
+from outlive.engine.changes.process_table import ProcessTable
+from outlive.engine.changes.start_outcomes import StartOutcomes
+from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.output_redaction import Redaction, hide_error
 from outlive.engine.processes.process import Process
-from outlive.engine.processes.process_table import ProcessTable
-from outlive.engine.queue.approvals import ApprovalQueue
 from outlive.engine.queue.groups import StartSlots, check_headcount
-from outlive.engine.queue.start_queue import StartQueue
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.settings import EngineSettings
+from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.builders import CommandIds, new_record, new_spec
 from outlive.engine.starts.grants import Grants
-from outlive.engine.starts.outcomes import StartOutcomes
 from outlive.engine.starts.preparation import Preparation
+from outlive.engine.starts.start_queue import StartQueue
 from outlive.protocols.keeper import encode_spec
 from outlive.store.queue_store import WaitingCommand
 

@@ -6,10 +6,10 @@ import re
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest, OutliveError
 from outlive.core.process import Owner
-from outlive.engine.event_publisher import EventPublisher
+from outlive.engine.commands.policy_check import Policing
+from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.output_redaction import TextMask, hide_error
 from outlive.engine.settings import EngineSettings
-from outlive.engine.starts.policy_check import Policing
 from outlive.engine.starts.preparation import Preparation
 from outlive.policy.judgement import Verdict, refusal
 

@@ -16,8 +16,8 @@ from outlive.core.identity import ProcessId
 from outlive.core.location import DOCKER, LOCAL, ContainerPlan, Isolation, Location
 from outlive.core.process import Owner
 from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox
-from outlive.engine.starts.resolver import DEFAULT_TERM, Resolved, as_bytes, check_words, shell_line
-from outlive.engine.starts.sandbox import Confined
+from outlive.engine.commands.resolver import DEFAULT_TERM, Resolved, as_bytes, check_words, shell_line
+from outlive.engine.commands.sandbox import Confined
 
 # Where the runner leaves the script of a command: in memory, for it alone.
 _SCRIPT = "/proc/self/fd/3"

@@ -12,8 +12,8 @@ from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.location import Kind, Location
 from outlive.core.process import ProcessRecord
 from outlive.core.sandbox import Profile, Sandbox
-from outlive.engine.starts.resolver import Resolved, as_bytes, check_words
-from outlive.engine.starts.sandbox import Confined
+from outlive.engine.commands.resolver import Resolved, as_bytes, check_words
+from outlive.engine.commands.sandbox import Confined
 
 ASKED = "asked"  # the member of a spec's `meta`
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from outlive.backends.contract import Bell
 from outlive.core.identity import id_from_bytes
-from outlive.engine.event_publisher import EventPublisher
-from outlive.engine.processes.change_handler import ChangeHandler
+from outlive.engine.changes.change_handler import ChangeHandler
+from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.live_table import LiveTable
 from outlive.engine.processes.process import Process
 from outlive.protocols.keeper import Flags

@@ -6,13 +6,13 @@ from outlive.backends.contract import StartOutcome
 from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
 from outlive.core.events import ProcessStarted
 from outlive.core.lifecycle import Cause, State
-from outlive.engine.event_publisher import EventPublisher
-from outlive.engine.processes.change_handler import ChangeHandler
+from outlive.engine.changes.change_handler import ChangeHandler
+from outlive.engine.changes.process_table import ProcessTable
+from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.output_redaction import Redaction, hide_error
 from outlive.engine.processes.process import Process
-from outlive.engine.processes.process_table import ProcessTable
+from outlive.engine.processes.registry_feed import RegistryFeed
 from outlive.engine.queue.groups import ConcurrencyLimits
-from outlive.engine.recovery.registry_feed import RegistryFeed
 from outlive.store.registry import Registry
 from outlive.store.rows import StoredProcess
 

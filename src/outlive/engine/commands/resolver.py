@@ -19,7 +19,7 @@ from outlive.core.location import HERE, Location
 from outlive.core.sandbox import listed_environment
 from outlive.core.spec import SharedEnvironment
 from outlive.core.tags import check_tags
-from outlive.engine.starts.programs import check_folder, find_program
+from outlive.engine.commands.programs import check_folder, find_program
 
 # execve(2): MAX_ARG_STRLEN is 32 pages (131072 bytes) with the final NUL, for each word of argv and environment.
 _MAX_WORD_BYTES = 131_071

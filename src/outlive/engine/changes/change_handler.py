@@ -5,13 +5,13 @@ is recorded, lets the next of its group start and is published, in this order, w
 """
 
 from outlive.core.events import ProcessRecovered, StateChanged
-from outlive.engine.event_publisher import EventPublisher
+from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_state import Change
+from outlive.engine.processes.registry_feed import RegistryFeed
 from outlive.engine.processes.unread import Unread
 from outlive.engine.queue.groups import ConcurrencyLimits
-from outlive.engine.recovery.registry_feed import RegistryFeed
 
 _ENDING = int(Change.COMPLETED | Change.CLOSED)
 

@@ -1,0 +1,1 @@
+"""What a command resolves to, whether it may run, and what bounds it."""
