@@ -9,8 +9,8 @@ _PACKAGE = ROOT / "src" / "outlive"
 _OPENERS = {
     "cli/foreground/attach.py",  # counts lines, shows nothing
     "cli/logs/log_view.py",
-    "engine/output_redaction.py",  # notes places
-    "engine/process.py",
+    "engine/processes/output_redaction.py",  # notes places
+    "engine/processes/process.py",
     "store/output_log.py",
 }
 # Who may touch the bytes themselves; a door shows none before `Engine.read_raw`.

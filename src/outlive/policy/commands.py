@@ -3,7 +3,7 @@
 What is promised: outlive itself starts no program that is not on the list. If the list has a shell, an interpreter or another
 program that starts programs, it allows everything; what an allowed program does is restricted only by a sandbox.
 
-`ProgramFile` holds what the file system says about a program; `engine.programs` asks it.
+`ProgramFile` holds what the file system says about a program; `engine.commands.programs` asks it.
 """
 
 from collections.abc import Mapping
