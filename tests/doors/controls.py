@@ -25,6 +25,8 @@ _PATHS = {
     "resize": ("POST", "/v1/processes/{}/resize"),
     "relabel": ("PATCH", "/v1/processes/{}"),
     "wait": ("GET", "/v1/processes/{}/wait"),
+    "approve": ("POST", "/v1/approvals/{}/approve"),
+    "deny": ("POST", "/v1/approvals/{}/deny"),
 }
 
 

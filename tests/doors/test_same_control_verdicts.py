@@ -70,6 +70,12 @@ _CONTROLS: dict[str, tuple[str, dict[str, Any], str]] = {
     "a wait before now": ("wait", {"wait_s": -1}, _BAD),
     "a wait of ages": ("wait", {"wait_s": 3601}, _BAD),
     "a wait for noon": ("wait", {"wait_s": 0, "until": "noon"}, _BAD),
+    # A caller without the scope admin, which is what comes over TCP without a token, learns that first.
+    "a yes": ("approve", {"digest": "0f" * 32}, "scope_missing"),
+    "a digest that is none": ("approve", {"digest": "x"}, "scope_missing"),
+    "no digest": ("approve", {}, "scope_missing"),
+    "a no": ("deny", {"reason": "No."}, "scope_missing"),
+    "a long reason": ("deny", {"reason": "x" * 501}, "scope_missing"),
     "a terminal of an unknown kind": ("terminal_create", {"target": "moon"}, _BAD),
     "a terminal without rows": ("terminal_create", {"rows": 0}, _BAD),
     "a terminal without a name": ("terminal_create", {"terminal_name": ""}, _BAD),

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from outlive.core.errors import ProtocolViolation
+from outlive.core.errors import InvalidRequest, ProtocolViolation
 from outlive.core.process import Owner
 from outlive.frontends.jsonrpc import questions, verbs
 from outlive.frontends.jsonrpc import questions as approvals
@@ -154,3 +154,15 @@ def prepare(method: str, params: bytes, payload: memoryview | None = None) -> Bo
         Concurrency.LONG,
         known.scope,
     )
+
+
+def refuse(method: str, error: InvalidRequest) -> BoundCall:
+    """Return the call of a method that `prepare` refused for its parameters: it fails, once its caller's scope was checked.
+
+    A caller that may not call a method at all learns that first, as over REST and MCP, whatever the parameters are.
+    """
+
+    async def fail(_context: Context, _label: str | None) -> Result:
+        raise error
+
+    return BoundCall(method, fail, Concurrency.IN_ORDER, METHODS[method].scope)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from outlive.core.errors import AccessDenied, OutliveError
+from outlive.core.errors import AccessDenied, InvalidRequest, OutliveError
 from outlive.core.events import AuditEvent
 from outlive.frontends.jsonrpc.context import Context
-from outlive.frontends.jsonrpc.methods import BoundCall, Concurrency, prepare
+from outlive.frontends.jsonrpc.methods import BoundCall, Concurrency, prepare, refuse
 from outlive.protocols.jsonrpc.answers import encode_batch, encode_error, encode_result
 from outlive.protocols.jsonrpc.requests import Batch, Request, RequestRefusal
 from outlive.protocols.websocket_frames import text_frame
@@ -136,6 +136,8 @@ def _job(entry: Request | RequestRefusal) -> _Job:
         return _Job(entry.request_id, None, None, entry.error)
     try:
         call = prepare(entry.method, entry.params, entry.payload)
+    except InvalidRequest as error:
+        call = refuse(entry.method, error)
     except OutliveError as error:
         return _Job(entry.request_id, None, None, error)
     return _Job(entry.request_id, entry.label, call, None)
