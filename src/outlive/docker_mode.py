@@ -6,9 +6,9 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 
+from outlive.backends.docker.api import DockerSettings, Endpoint
 from outlive.backends.docker.containers import Containers
 from outlive.backends.docker.runner_build import cache_folder, runner_binary
-from outlive.backends.docker.settings import DockerSettings, Endpoint
 from outlive.config import Settings
 from outlive.core.errors import OutliveError
 from outlive.core.events import Event, ProcessClosed, StartRejected

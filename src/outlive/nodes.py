@@ -8,7 +8,7 @@ from outlive.backends.remote import RemoteBackend, known_nodes
 from outlive.client.asyncio_runtime import AsyncioRuntime
 from outlive.client.node import NodeClient
 from outlive.config import Settings
-from outlive.config.door_settings import NODE_TOKEN
+from outlive.config.access_settings import NODE_TOKEN
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.keeper.common.kernel import punch_hole

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.machine import capacity, cgroups, probes
+from outlive.cli.machine import capacity, probes
+from outlive.cli.machine import probes as cgroups
 from outlive.keeper.common.cgroups import group_of, mount_point
 from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from tests.cli.launching import run

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from outlive.cli.server.garbage import collecting_when_quiet
+from outlive.cli.server.server_process import collecting_when_quiet
 
 
 class _Knot:

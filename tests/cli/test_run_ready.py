@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.foreground.readiness import Readiness
+from outlive.cli.foreground.session import Readiness
 from outlive.client import Client, Cursor, InvalidRequest, Output
 from tests.cli.comparing import Stage
 from tests.support.processes import Gate

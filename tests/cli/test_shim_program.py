@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outlive.backends.docker.runner_build import cache_folder, compiled_runner, present_runner
-from outlive.cli.machine.shim_probe import probe_shims
+from outlive.cli.machine.probes import probe_shims
 from outlive.discovery import keeper as presence_keeper
 from outlive.discovery.keeper import ensure_keeper, find_shim
 from outlive.keeper.common.shim_program import SHIM_VARIABLE

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from outlive.client.conversation import FOLLOWER, Conversation
+from outlive.client.channel import FOLLOWER, Conversation
 from outlive.client.messages import OutputPiece
 from outlive.core.cursor import BEGINNING
 from outlive.core.errors import LimitExceeded

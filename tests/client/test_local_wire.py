@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from outlive.client.local_wire import LocalWire, open_local
 from outlive.client.runtime import ConnectionLost, Unreachable, run
+from outlive.client.thread_runtime import LocalWire, open_local
 from outlive.core.errors import AccessDenied
 from outlive.protocols.websocket_frames import binary_frame, frame_header, text_frame
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.config import OPTIONS, ConfigFile, Origin, resolve
-from outlive.config.files import is_tighter
+from outlive.config.resolution import is_tighter
 from outlive.core.errors import ConfigInvalid
 
 _HOME = {"HOME": "/ann"}

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from outlive.config import Settings, misspelt_names, resolve
-from outlive.config.door_settings import parse_nodes
-from outlive.config.values import web_url, websocket_url
+from outlive.config.access_settings import parse_nodes
+from outlive.config.options import web_url, websocket_url
 from outlive.core.errors import ConfigInvalid
 from outlive.nodes import node_tokens
 

@@ -3,7 +3,7 @@
 import pytest
 
 from outlive.config import ConfigFile, Settings, resolve
-from outlive.config.files import is_tighter
+from outlive.config.resolution import is_tighter
 from outlive.core.errors import ConfigInvalid
 
 _USER = ConfigFile("user", "/etc/u.toml", 'deny = ["rm"]\nallow = ["ls", "cat"]\npolicy_opaque = "ask"\n')

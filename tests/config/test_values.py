@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.config import values
+from outlive.config import options as values
 
 
 @pytest.mark.parametrize(

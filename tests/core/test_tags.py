@@ -3,7 +3,7 @@
 import pytest
 
 from outlive.core.errors import InvalidRequest
-from outlive.core.tags import MAX_TAGS, merge_tags
+from outlive.core.process import MAX_TAGS, merge_tags
 
 
 def test_a_value_sets_none_removes_and_the_rest_stays() -> None:

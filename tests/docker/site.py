@@ -11,8 +11,8 @@ from typing import Any, Self
 import aiodocker
 
 from outlive.backends.docker import folders
+from outlive.backends.docker.api import DockerSettings, Endpoint
 from outlive.backends.docker.containers import Containers
-from outlive.backends.docker.settings import DockerSettings, Endpoint
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
 from outlive.keeper.common.sockets import connect_unix

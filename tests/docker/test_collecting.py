@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from outlive.backends.docker.api import DockerApi
+from outlive.backends.docker.api import DockerApi, Endpoint
 from outlive.backends.docker.containers import Containers
-from outlive.backends.docker.settings import Endpoint
 from outlive.core.errors import OutliveError
 from tests.docker.site import Site
 from tests.support.processes import is_alive

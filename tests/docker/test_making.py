@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from outlive.backends.docker import runner_build as building
-from outlive.backends.docker.settings import Endpoint
+from outlive.backends.docker.api import Endpoint
 from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
 from tests.docker.images import load_image
 from tests.docker.runners import compile_runner

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker.api import DockerApi
-from outlive.backends.docker.settings import DockerSettings, Endpoint
+from outlive.backends.docker.api import DockerApi, DockerSettings, Endpoint
 from outlive.core.errors import OutliveError, StartFailed
 from tests.attacks.certificates import Authority
 from tests.docker.site import Site

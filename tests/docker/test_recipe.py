@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outlive.backends.docker.api import Endpoint
 from outlive.backends.docker.mounts import Mount
 from outlive.backends.docker.recipe import (
     ContainerOwner,
@@ -18,7 +19,6 @@ from outlive.backends.docker.recipe import (
     recipe,
     state_label,
 )
-from outlive.backends.docker.settings import Endpoint
 from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.location import ContainerPlan
 

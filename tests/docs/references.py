@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from outlive.cli.foreground.exit_status import failed_start
+from outlive.cli.foreground.signals import failed_start
 from outlive.core.errors import SLUGS, error_from_slug
 from outlive.core.hints import MEANINGS
 from outlive.frontends.jsonrpc.methods import METHODS
 from outlive.frontends.rest.slugs import HTTP_SLUGS
 from outlive.operations.schemas import member_names
 from outlive.operations.table import OPERATIONS
+from outlive.protocols.jsonrpc.answers import ERROR_NUMBERS
 from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS, OPTIONAL_MEMBERS
-from outlive.protocols.jsonrpc.numbers import ERROR_NUMBERS
 from outlive.protocols.jsonrpc.results import OPTIONAL_OF_A_PROCESS, OPTIONAL_RESULTS, PROCESS, RESULTS
 from outlive.protocols.mcp.lean import LEAN_TOOLS
 from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS

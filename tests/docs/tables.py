@@ -2,7 +2,7 @@
 
 from outlive.config import OPTIONS
 from outlive.core.errors import SLUGS
-from outlive.protocols.jsonrpc.numbers import ERROR_NUMBERS
+from outlive.protocols.jsonrpc.answers import ERROR_NUMBERS
 from tests.docs.pages import ROOT, page, replace_generated, table
 
 PAGE = "docs/jsonrpc.md"

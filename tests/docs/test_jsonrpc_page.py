@@ -11,8 +11,7 @@ import pytest
 from anyio import to_thread
 
 from outlive.frontends.jsonrpc.methods import METHODS, prepare
-from outlive.protocols.jsonrpc.happenings import EVENT_NAMES
-from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS, OPTIONAL_MEMBERS
+from outlive.protocols.jsonrpc.notifications import EVENT_NAMES, NOTIFICATIONS, OPTIONAL_MEMBERS
 from tests.docs.pages import blocks, generated, page, section, table_rows, words
 from tests.docs.tables import PAGE, parts
 from tests.support.rpc import RpcClient

@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from outlive.backends.contract import BackendListener, NodeState, StartOutcome
-from outlive.backends.operations import Operation, Stop
+from outlive.backends.contract import BackendListener, NodeState, Operation, StartOutcome, Stop
 from outlive.core.errors import BackendUnavailable, InvalidState, OutliveError, StartFailed
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.location import Kind

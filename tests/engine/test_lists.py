@@ -10,7 +10,7 @@ import pytest
 from outlive.config import Settings, resolve
 from outlive.core.errors import ConfigInvalid
 from outlive.engine.commands.policy_check import command_policy, log_openness, writable_folders
-from outlive.engine.commands.programs import look_up
+from outlive.engine.commands.resolver import look_up
 from outlive.policy.judgement import Verdict
 
 

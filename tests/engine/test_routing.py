@@ -8,8 +8,7 @@ from typing import cast
 
 import pytest
 
-from outlive.backends.contract import Backend, StartOutcome
-from outlive.backends.operations import Stop
+from outlive.backends.contract import Backend, StartOutcome, Stop
 from outlive.backends.routing import Route, Routing
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError, StartFailed
 from outlive.core.identity import ProcessId

@@ -13,7 +13,7 @@ from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine import Engine, ProcessFilter
-from outlive.policy.commands import AllowedCommands
+from outlive.policy.patterns import AllowedCommands
 from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.house import House
 

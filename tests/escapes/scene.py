@@ -15,8 +15,7 @@ from typing import Any, Self
 from unittest import mock
 
 import outlive
-from outlive.core.command import Command
-from outlive.core.sandbox import Profile
+from outlive.core.command import Command, Profile
 from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from outlive.keeper.sandbox.capabilities import Capabilities, read_offers

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.core.sandbox import Profile
+from outlive.core.command import Profile
 from tests.escapes.scene import Scene
 
 _PAGE = Path(__file__).parents[2] / "docs" / "sandbox.md"

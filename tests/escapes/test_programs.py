@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from outlive.core.sandbox import Profile
+from outlive.core.command import Profile
 from tests.escapes.scene import Scene
 
 _NOBODY = 65534

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from outlive.core.command import Profile
 from outlive.core.location import Isolation
-from outlive.core.sandbox import Profile
 from tests.faults import writer
 from tests.faults.walls import PYTHON
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.core.sandbox import Profile
+from outlive.core.command import Profile
 from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.faults.disk_storm import WEATHERS, disk_storm
 from tests.faults.server_storm import container_storm, server_storm

@@ -5,8 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from outlive.core.command import Command
-from outlive.core.sandbox import Profile
+from outlive.core.command import Command, Profile
 from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.faults import writer

@@ -12,10 +12,9 @@ from starlette.types import Scope as ASGIScope
 
 from outlive.core.layout import Layout
 from outlive.policy.access import Access, Scope
-from outlive.server.access.authenticator import Authenticator
+from outlive.server.access.authenticator import Authenticator, TokenBook
 from outlive.server.access.guard import ACCESS
 from outlive.server.access.peers import Living, Peers
-from outlive.server.access.token_book import TokenBook
 from outlive.server.http.http_server import serving
 from outlive.server.http.listeners import Listeners
 from outlive.store.token_file import TokenFile

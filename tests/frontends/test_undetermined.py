@@ -17,7 +17,7 @@ from starlette.websockets import WebSocket
 from outlive.server.access import authenticator as entry_module
 from outlive.server.access import peers as peers_module
 from outlive.server.access.guard import Guard
-from outlive.server.access.looks import Looks
+from outlive.server.access.peers import Looks
 from outlive.server.http.front_page import front_routes
 from tests.frontends.serving import entry, served
 from tests.support.raw import http_get

@@ -7,7 +7,7 @@ from tests.house.sources import ROOT, python_sources
 # Where a log may be opened: what it hides is given to it there, or the reader writes places, counts lines, or is the very user.
 _PACKAGE = ROOT / "src" / "outlive"
 _OPENERS = {
-    "cli/foreground/attach.py",  # counts lines, shows nothing
+    "cli/verbs/attach.py",  # counts lines, shows nothing
     "cli/logs/log_view.py",
     "engine/processes/output_redaction.py",  # notes places
     "engine/processes/process.py",
@@ -17,8 +17,8 @@ _OPENERS = {
 _RAW = {
     "engine/processes/process.py",
     "engine/queries.py",
-    "engine/terminals/output.py",  # looks for marks, gives nothing else
-    "frontends/jsonrpc/followers.py",
+    "engine/terminals/execution.py",  # looks for marks, gives nothing else
+    "frontends/jsonrpc/subscription.py",
     "frontends/rest/context.py",
     "frontends/rest/output.py",
     "frontends/terminal/door.py",

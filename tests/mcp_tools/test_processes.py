@@ -10,7 +10,7 @@ from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest, InvalidState
 from outlive.core.process import Owner
 from outlive.engine import Engine
-from outlive.engine.processes.process_waits import until
+from outlive.engine.processes.process import until
 from outlive.frontends.mcp.tools import Toolbox, ToolSettings
 from tests.engine.engines import an_engine
 from tests.keeper.house import House

@@ -1,6 +1,6 @@
 """Programs as the file system might tell of them, for tests of rules."""
 
-from outlive.policy.commands import ProgramFile
+from outlive.policy.patterns import ProgramFile
 
 LS = ProgramFile(paths=("/usr/bin/ls",), identity=(1, 10), is_own=True)
 OTHER_LS = ProgramFile(paths=("/tmp/ls",), identity=(1, 11))

@@ -4,7 +4,7 @@ import pytest
 
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused
-from outlive.policy.commands import AllowedCommands
+from outlive.policy.patterns import AllowedCommands
 
 _LIST = AllowedCommands.parse("echo, cat,,git ")
 

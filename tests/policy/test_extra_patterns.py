@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlive.core.errors import ConfigInvalid
-from outlive.policy.extra_patterns import MOST_PATTERNS, parse_pattern, parse_patterns
 from outlive.policy.redaction import Redactor
+from outlive.policy.secret_patterns import MOST_PATTERNS, parse_pattern, parse_patterns
 
 _CLASSES = ["[a-c]", "[b-d]", "[^a]", r"\d", r"\w", ".", "x", r"\.", "[]-]", "[^]a]"]
 _TIMES = ["", "{2}", "{1,3}", "{0,2}", "{2,}", "+", "*", "?"]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.policy.limits import Rates, TokenBucket
+from outlive.policy.access import Rates, TokenBucket
 
 _STEPS = st.lists(st.tuples(st.floats(0, 10), st.integers(1, 20)), max_size=60)
 

@@ -13,8 +13,8 @@ import pytest
 
 from outlive.core.command import Command
 from outlive.policy.command_reader import read_command
-from outlive.policy.commands import ProgramFile
 from outlive.policy.judgement import CommandPolicy, Verdict
+from outlive.policy.patterns import ProgramFile
 from outlive.policy.rules import Rule
 
 _LISTED = ("ls", "tick")

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outlive.policy.extra_patterns import parse_pattern
 from outlive.policy.redaction import Redactor, blank
-from outlive.policy.secret_patterns import PATTERNS, REACH_BYTES
+from outlive.policy.secret_patterns import PATTERNS, REACH_BYTES, parse_pattern
 
 # Made up at run time: a scanner of repositories shall not find keys in the tests.
 WORD = "aB3dE6gH9jK2mN5pQ8rS1tU4vW7xY0zZ" * 4

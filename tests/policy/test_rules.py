@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.policy.commands import ProgramFile
+from outlive.policy.patterns import ProgramFile
 from outlive.policy.rules import JudgedCommand, Rule
 from tests.policy.files import BUSYBOX, LS, OTHER_LS, VI, VIM
 

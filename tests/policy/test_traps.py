@@ -16,8 +16,8 @@ from outlive.core.command import Command
 from outlive.core.errors import OutliveError
 from outlive.engine import Engine
 from outlive.frontends.mcp import tools as mcp_tools
-from outlive.policy.commands import AllowedCommands
 from outlive.policy.judgement import CommandPolicy
+from outlive.policy.patterns import AllowedCommands
 from outlive.policy.rules import Rule
 from tests.engine.engines import ME, an_engine
 from tests.keeper.house import House

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.core.command import Command
-from outlive.core.sandbox import Profile
+from outlive.core.command import Command, Profile
 from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.sandbox.capabilities import Capabilities, read_offers
 from tests.keeper.house import House

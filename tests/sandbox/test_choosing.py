@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from outlive.config.files import is_tighter
-from outlive.core.command import Command
+from outlive.config.resolution import is_tighter
+from outlive.core.command import Command, Limits, Profile, parse_profile
 from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.core.process import Owner
-from outlive.core.sandbox import Limits, Profile, parse_profile
 from outlive.engine import Engine
 from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.common.tree import children

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.core.sandbox import Profile
+from outlive.core.command import Profile
 from outlive.keeper.common.files import read_small
 from tests.sandbox.houses import a_workspace, offers_of, steps_of
 from tests.sandbox.ordinary import CAN_BECOME, SYSTEM_PYTHON, OrdinaryHouse, as_nobody, open_folder

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.core.sandbox import Profile
+from outlive.core.command import Profile
 from outlive.keeper.sandbox.capabilities import Capabilities
 from outlive.protocols.keeper import decode_message, encode_message
 from tests.contained.house import HAS_NAMESPACES, ContainedHouse

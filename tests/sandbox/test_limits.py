@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from outlive.core.command import Command
+from outlive.core.command import Command, Limits, Profile
 from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.lifecycle import Cause, State
-from outlive.core.sandbox import Limits, Profile
 from outlive.engine import Engine
 from outlive.engine.commands.sandbox import SandboxSettings
 from outlive.keeper.common.cgroups import find_limits

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 import outlive
-from outlive.core.command import Command
-from outlive.core.sandbox import Profile
+from outlive.core.command import Command, Profile
 from outlive.engine import Engine
 from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers

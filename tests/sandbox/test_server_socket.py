@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.core.sandbox import Profile
+from outlive.core.command import Profile
 from tests.attacks.attacking import create_token
 from tests.sandbox.houses import USERS
 from tests.sandbox.ordinary import NOBODY, open_folder, ordinary_outlive, own_folder

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.core.sandbox import Profile
+from outlive.core.command import Profile
 from tests.sandbox.houses import INSIDE_PYTHON, USERS, a_house, a_workspace, offers_of, steps_of
 
 _CLOSED = (Profile.WORKSPACE, Profile.OFFLINE, Profile.SEALED)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.core.command import Command
+from outlive.core.command import Command, Profile
 from outlive.core.lifecycle import State
-from outlive.core.sandbox import Profile
 from outlive.engine import Engine, Process
 from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.engine.engines import ME, an_engine, output_of, run, settled

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import StoreCorrupt
-from outlive.store.idx_reader import IdxReader
-from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
+from outlive.store.output_log import MAX_PREAD_BYTES, IdxReader, OutputChunk, OutputLog
 from tests.store.keeper_writes import KeeperWrites
 
 writes = st.lists(

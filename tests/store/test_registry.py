@@ -29,7 +29,7 @@ from outlive.store.retention import (
     select_removable,
 )
 from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
-from outlive.store.schema import MIGRATIONS, open_registry
+from outlive.store.writer import MIGRATIONS, open_registry
 from tests.store.rows import a_row, stored_processes
 from tests.support.processes import poll_until
 

@@ -9,7 +9,7 @@ import pytest
 from outlive.core.command import Command
 from outlive.core.terminal import TerminalNote
 from outlive.engine import Engine
-from outlive.store.window_sizes import WindowSize, note_size, read_sizes
+from outlive.store.folder import WindowSize, note_size, read_sizes
 from tests.engine.engines import ME, an_engine, settled
 from tests.keeper.house import House
 from tests.terminals.shells import Desk, an_environment

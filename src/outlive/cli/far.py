@@ -51,7 +51,7 @@ def far_url(environ: Mapping[str, str] = os.environ) -> str | None:
     if "://" not in text:
         return None
     # Start-up time: the parsers of addresses come with all of the server's settings, and most calls are local.
-    from outlive.config.values import websocket_url  # noqa: PLC0415
+    from outlive.config.options import websocket_url  # noqa: PLC0415
 
     try:
         return websocket_url(text)

@@ -2,7 +2,7 @@
 
 from datetime import datetime, time, timedelta
 
-from outlive.config.values import parse_seconds
+from outlive.config.options import parse_seconds
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 

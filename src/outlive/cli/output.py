@@ -1,13 +1,16 @@
 """What the command line prints: errors with their hint on stderr, JSON in one line, diffs.
 
 Every verb imports this, completion and the MCP relay too: it must stay free of the client.
+
+Progress where a person waits: a bar on stderr if that is a terminal, and nothing anywhere else.
 """
 
 import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
@@ -64,3 +67,22 @@ def tell_hidden(count: int, *, by: str | None) -> None:
     if count and sys.stderr is not None and sys.stderr.isatty():
         shows = "" if by is None else f", {by} shows {'it' if count == 1 else 'them'}"
         say(f"outlive: {hidden_words(count)}{shows}")
+
+
+@contextmanager
+def progress(text: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show how many of `total` are done while the block runs, and for how long it has; what it yields counts one more.
+
+    The bar is gone at the end, also after Ctrl-C.
+    """
+    if not total or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    # Start-up time: only somebody at a terminal needs rich here.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(text, total=total)
+        yield lambda: bar.advance(task)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from outlive.cli.names import short_name
 from outlive.cli.output import plain
+from outlive.cli.processes import short_name
 from outlive.client.results import ProcessInfo
 
 _HEAD = ("ID", "STATE", "PID", "AGE", "TIME", "OUTPUT", "COMMAND")

@@ -14,8 +14,8 @@ from websockets.asyncio.client import ClientConnection, connect, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from outlive.client.handshake import OPTIONS, keep_alive, refusal, secured
-from outlive.client.local_wire import widen
 from outlive.client.runtime import ConnectionLost
+from outlive.client.thread_runtime import widen
 
 _T = TypeVar("_T")
 

@@ -4,9 +4,8 @@ Pure: the environment and the working folder are arguments. Reads no file (`disc
 library, because every start of a server waits until the settings are resolved (decision 10).
 """
 
-from outlive.config.files import ConfigFile
 from outlive.config.options import Option
-from outlive.config.resolution import Origin, Resolution, misspelt_names, resolve
+from outlive.config.resolution import ConfigFile, Origin, Resolution, misspelt_names, resolve
 from outlive.config.settings import OPTIONS, Settings
 
 __all__ = [

@@ -7,8 +7,8 @@ sentence about the mistake.
 import re
 from dataclasses import dataclass
 
-from outlive.config.options import option
-from outlive.config.values import (
+from outlive.config.options import (
+    option,
     parse_bound,
     parse_cpus_bound,
     parse_folder,

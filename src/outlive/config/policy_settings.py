@@ -5,8 +5,8 @@ Rows of the table of options only. `policy` judges commands by them, and the kee
 
 from dataclasses import dataclass
 
-from outlive.config.options import option
-from outlive.config.values import (
+from outlive.config.options import (
+    option,
     parse_bound,
     parse_cpus_bound,
     parse_profile_name,

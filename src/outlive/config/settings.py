@@ -6,12 +6,18 @@ Values are found by `resolution`. The groups in other modules are parts of the s
 
 from dataclasses import dataclass, fields
 
-from outlive.config.access_settings import AccessSettings, AuditSettings, BridgeOptions, LimitSettings
+from outlive.config.access_settings import (
+    AccessSettings,
+    AuditSettings,
+    BridgeOptions,
+    LimitSettings,
+    NodeSettings,
+    PortOptions,
+)
 from outlive.config.docker_settings import ContainerOptions
-from outlive.config.door_settings import NodeSettings, PortOptions
-from outlive.config.options import Option, option
-from outlive.config.policy_settings import PolicySettings, SandboxOptions
-from outlive.config.values import (
+from outlive.config.options import (
+    Option,
+    option,
     parse_count,
     parse_level,
     parse_log_form,
@@ -20,6 +26,7 @@ from outlive.config.values import (
     parse_switch,
     parse_tool_set,
 )
+from outlive.config.policy_settings import PolicySettings, SandboxOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

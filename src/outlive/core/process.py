@@ -2,6 +2,8 @@
 
 With it: `Observation`, what its tree looks like from outside at one moment; and `Status`, the five words for its state that the
 process tools, the registry and REST share (promise W.state.rest).
+
+Changing a process's tags: which stay, which are set, which are removed (RFC 7396). Pure.
 """
 
 from collections.abc import Mapping
@@ -9,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from outlive.core.command import ApprovalState, Grant
+from outlive.core.command import ApprovalState, Grant, Sandbox
 from outlive.core.cursor import Cursor
+from outlive.core.errors import InvalidRequest
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.location import HERE, Location
-from outlive.core.sandbox import Sandbox
 from outlive.core.terminal import TerminalNote
 
 _UNBOUND = Sandbox()
@@ -182,3 +184,35 @@ def termination_signal(record: ProcessRecord) -> Literal["SIGTERM", "SIGKILL"] |
     if not record.is_ended or record.cause not in _WAS_ENDED:
         return None
     return "SIGKILL" if record.exit_signal == _KILL else "SIGTERM"
+
+
+MAX_TAGS = 64
+MAX_TAG_NAME = 128  # characters
+MAX_TAG_VALUE = 1024  # characters
+
+
+def check_tags(tags: Mapping[str, str]) -> None:
+    """Do nothing for tags that a process may have; the same check for every frontend.
+
+    Raises:
+        InvalidRequest: As `merge_tags`.
+    """
+    if tags:
+        merge_tags({}, tags)
+
+
+def merge_tags(tags: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Return `tags` with `changes`: a value sets a tag, None removes it, tags that are not named stay.
+
+    Raises:
+        InvalidRequest: A name is empty, a text too long, or there would be more than 64.
+    """
+    for name, value in changes.items():
+        if not 1 <= len(name) <= MAX_TAG_NAME:
+            raise InvalidRequest("invalid_params", f"tags: a name has 1 to {MAX_TAG_NAME} characters.")
+        if value is not None and len(value) > MAX_TAG_VALUE:
+            raise InvalidRequest("invalid_params", f"tags: a value has at most {MAX_TAG_VALUE} characters.")
+    merged = {name: value for name, value in {**tags, **changes}.items() if value is not None}
+    if len(merged) > MAX_TAGS:
+        raise InvalidRequest("invalid_params", f"tags: a process may have {MAX_TAGS} of them.")
+    return merged

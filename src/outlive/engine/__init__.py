@@ -4,8 +4,7 @@ from outlive.engine.audited_controls import AuditedControls
 from outlive.engine.commands.sandbox import SandboxSettings
 from outlive.engine.engine import Engine
 from outlive.engine.process_registry import ProcessInfo, ProcessRegistry, Termination
-from outlive.engine.processes.output_follower import follow
-from outlive.engine.processes.process import Process
+from outlive.engine.processes.process import Process, follow
 from outlive.engine.settings import EngineSettings
 from outlive.store.output_log import OutputChunk
 from outlive.store.rows import ProcessFilter

@@ -6,9 +6,9 @@ least as much as the process in whose tree it lives. Which processes it sees, it
 
 import contextlib
 
+from outlive.core.command import Profile
 from outlive.core.errors import AccessDenied, CommandRefused, ProcessNotFound
 from outlive.core.process import Owner, ProcessRecord
-from outlive.core.sandbox import Profile
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
 

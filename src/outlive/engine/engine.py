@@ -12,24 +12,17 @@ from outlive.backends.contract import Backend
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
 from outlive.engine.audited_controls import AuditedControls
-from outlive.engine.bulk_controls import BulkControls
-from outlive.engine.changes.change_handler import ChangeHandler
-from outlive.engine.changes.process_table import ProcessTable
-from outlive.engine.changes.start_outcomes import StartOutcomes
+from outlive.engine.changes.process_table import ChangeHandler, ProcessTable, StartOutcomes
 from outlive.engine.commands.policy_check import Policing
 from outlive.engine.commands.resolver import clean_environment
 from outlive.engine.commands.sandbox import Sandboxes
-from outlive.engine.connection_processes import ConnectionProcesses
-from outlive.engine.controls import Controls
+from outlive.engine.controls import BulkControls, Controls
 from outlive.engine.health import Health
-from outlive.engine.processes.event_publisher import EventPublisher
-from outlive.engine.processes.live_table import LiveTable
+from outlive.engine.processes.event_publisher import EventPublisher, Unread
 from outlive.engine.processes.output_redaction import Redaction, Secrets
-from outlive.engine.processes.registry_feed import RegistryFeed
-from outlive.engine.processes.unread import Unread
-from outlive.engine.queries import Queries
-from outlive.engine.queue.groups import ConcurrencyLimits
-from outlive.engine.queue.pending_starts import PendingStarts
+from outlive.engine.processes.registry_feed import LiveTable, RegistryFeed
+from outlive.engine.queries import ConnectionProcesses, Queries
+from outlive.engine.queue.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.records import Records
 from outlive.engine.recovery.disk_watch import DiskWatch
 from outlive.engine.recovery.reconciliation import Reconciliation
@@ -37,11 +30,9 @@ from outlive.engine.recovery.recovery import Recovery
 from outlive.engine.recovery.upkeep import Upkeep
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import ApprovalQueue
-from outlive.engine.starts.builders import CommandIds
 from outlive.engine.starts.grants import Grants
-from outlive.engine.starts.preparation import Preparation
 from outlive.engine.starts.start_queue import StartQueue
-from outlive.engine.starts.starts import Starts
+from outlive.engine.starts.starts import CommandIds, Preparation, Starts
 from outlive.engine.starts.typed_lines import TypedLines
 from outlive.keeper.common.disk import Reserve, probe
 from outlive.store.queue_store import QueueStore

@@ -8,15 +8,14 @@ from collections.abc import Callable, Mapping
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StoreCorrupt
 from outlive.core.lifecycle import State
 from outlive.engine.controls import Controls
-from outlive.engine.processes.process import Process
-from outlive.engine.processes.process_waits import until
+from outlive.engine.processes.process import Process, until
 from outlive.engine.processes.registry_feed import RegistryFeed
 from outlive.engine.queue.groups import ConcurrencyLimits
 from outlive.engine.recovery.disk_watch import DiskWatch
 from outlive.engine.recovery.upkeep import Upkeep
 from outlive.store.folder import write_labels
 from outlive.store.registry import Registry
-from outlive.store.schema import AUDIT_LOG
+from outlive.store.writer import AUDIT_LOG
 
 _CLOSED_S = 5.0  # when the tree is gone its streams have ended, unless a descriptor was handed to a stranger
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outlive.config import Settings
-from outlive.core.sandbox import Limits, Profile
+from outlive.core.command import Limits, Profile
 from outlive.engine.commands.containers import ContainerSettings
 from outlive.engine.commands.policy_check import command_policy
 from outlive.engine.commands.sandbox import SandboxSettings
 from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, SERVICE_VARIABLE, SOFT_LIMIT_VARIABLE
 from outlive.policy.access import GRANTED_SCOPES, Scope
-from outlive.policy.commands import AllowedCommands
 from outlive.policy.judgement import CommandPolicy
+from outlive.policy.patterns import AllowedCommands
 from outlive.policy.redaction import Redactor
 from outlive.store.retention import Retention
 

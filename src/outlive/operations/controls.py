@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from outlive.core.tags import merge_tags
-from outlive.operations.values import Cells, Group, Seconds, TagChanges
+from outlive.core.process import merge_tags
+from outlive.operations.requests import Cells, Group, Seconds, TagChanges
 
 
 class Control(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

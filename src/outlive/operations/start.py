@@ -11,10 +11,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from outlive.core.command import AfterExit, Command, OnLimit, Stdin, Stdio, parse_umask
+from outlive.core.command import NO_LIMITS, AfterExit, Command, Limits, OnLimit, Stdin, Stdio, parse_umask
 from outlive.core.location import Isolation
-from outlive.core.sandbox import NO_LIMITS, Limits
-from outlive.operations.values import (
+from outlive.operations.requests import (
     BackendName,
     Bytes,
     Cells,

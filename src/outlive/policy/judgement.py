@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 
 from outlive.core.errors import CommandRefused
 from outlive.policy.command_reader import Reading
-from outlive.policy.commands import ProgramFile
+from outlive.policy.patterns import ProgramFile
 from outlive.policy.rules import JudgedCommand, Rule
 from outlive.policy.starters import STARTERS, reason_for
 

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from outlive.policy.extra_patterns import ExtraPattern
-from outlive.policy.secret_patterns import PASSWORD_IN_ADDRESS, PATTERNS, REACH_BYTES
+from outlive.policy.secret_patterns import PASSWORD_IN_ADDRESS, PATTERNS, REACH_BYTES, ExtraPattern
 
 LEAST_VALUE_BYTES = 4  # shorter values ("1", "yes") occur everywhere: redacting them would reveal them
 _SHORT_BYTES = 32

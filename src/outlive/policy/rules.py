@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 
-from outlive.policy.commands import ProgramFile
+from outlive.policy.patterns import ProgramFile
 from outlive.policy.starters import SHELL_BUILTINS, is_multi_call
 
 _GLOB = re.compile(r"[*?\[]")

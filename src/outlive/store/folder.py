@@ -6,6 +6,11 @@ One file is the server's own: `labels`, tags and group of a process that were ch
 labels stay in `spec`; `labels`, where it exists, replaces them.
 
 Blocking: run everything here in a thread.
+
+The sizes of a terminal's window over time: `sizes` in the process's folder, one line for each change.
+
+An emulator that draws old output has to know how wide the terminal was. The server writes the file; a line that a crash has cut
+is ignored. Blocking: for a thread.
 """
 
 import contextlib
@@ -13,16 +18,15 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from outlive.core.command import ApprovalState, Grant
+from outlive.core.command import ApprovalState, Grant, Profile
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.redactions import redacted_member
-from outlive.core.sandbox import Profile
 from outlive.core.spec import Spec
 from outlive.protocols.frames import COPIED, ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
@@ -321,3 +325,51 @@ def _number(content: Mapping[str, object], name: str) -> int:
 
 def _cause(number: object) -> Cause:
     return _CAUSES[number] if isinstance(number, int) and 0 <= number < len(_CAUSES) else Cause.NONE
+
+
+_WINDOW_SIZES_FILE = "sizes"
+_MAX_BYTES = 64 * 1024  # some thousand changes; beyond that the newer half is kept
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSize:
+    """Rows and columns from an offset of the output on."""
+
+    offset: int
+    rows: int
+    cols: int
+
+
+def note_size(folder: str, size: WindowSize) -> None:
+    """Append a change.
+
+    Raises:
+        OSError: The disk refuses it, or the folder is gone.
+    """
+    path = f"{folder}/{_WINDOW_SIZES_FILE}"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, b"%d %d %d\n" % (size.offset, size.rows, size.cols))
+        is_long = os.fstat(fd).st_size > _MAX_BYTES
+    finally:
+        os.close(fd)
+    # A window that is dragged by hand changes its size many times a second: the file must not grow for ever.
+    if is_long:
+        kept = read_sizes(folder)
+        lines = b"".join(b"%d %d %d\n" % (one.offset, one.rows, one.cols) for one in kept[len(kept) // 2 :])
+        with open(f"{path}.new", "wb") as file:
+            file.write(lines)
+        os.replace(f"{path}.new", path)
+
+
+def read_sizes(folder: str) -> list[WindowSize]:
+    """Return the changes, oldest first."""
+    try:
+        with open(f"{folder}/{_WINDOW_SIZES_FILE}", "rb") as file:
+            lines = file.read(2 * _MAX_BYTES).split(b"\n")
+    except OSError:
+        return []
+    found = [line.split() for line in lines[:-1]]
+    return [
+        WindowSize(*map(int, words)) for words in found if len(words) == 3 and all(map(bytes.isdigit, words))
+    ]

@@ -7,6 +7,10 @@ log itself and its offsets stay as they are.
 
 When the values of a process's secrets are not known any more, the file `masks` in its folder says where they are in the
 output; without that file everything is redacted.
+
+Secrets of processes when no server is asked: their values while a process runs, and what of its log is redacted.
+
+For the command line, which reads files. Which bytes are a secret is decided in `policy.redaction`.
 """
 
 import contextlib
@@ -14,14 +18,16 @@ import json
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from outlive.core.layout import STREAM_FILES
+from outlive.core.identity import ProcessId
+from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.redactions import HiddenSpans, spans_within
 from outlive.policy.redaction import LEAST_VALUE_BYTES, Redactor, blank, merged
-from outlive.policy.secret_patterns import REACH_BYTES
+from outlive.policy.secret_patterns import REACH_BYTES, ExtraPattern, parse_pattern
+from outlive.store.folder import read_folder
 
 REST_S = 0.3  # longer than the time between two writes of one line, shorter than a person waits for a prompt
 _MOST_SPANS = 100_000  # in one file; everything behind the last of them is redacted
@@ -256,3 +262,50 @@ def _found(log: RawLog, stream: int, redactor: Redactor, size: int) -> tuple[int
         # With an overlap: a value that this piece cuts is complete in the next one.
         position += len(data) - seam
     return position, spans
+
+
+def read_values(pid: int, names: Iterable[str]) -> dict[str, str]:
+    """Return variables of a running process (proc_pid_environ(5)); none if it has ended. Blocking."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            words = file.read().split(b"\0")
+    except OSError:  # the process has ended meanwhile
+        return {}
+    found = dict(word.partition(b"=")[::2] for word in words)
+    return {name: os.fsdecode(found[os.fsencode(name)]) for name in names if os.fsencode(name) in found}
+
+
+def hiding_of_folder(layout: Layout, process_id: str) -> Hiding:
+    """Return what of a process's log is redacted for a program that reads its files. Blocking."""
+    folder = layout.process(process_id)
+    extra = _noted_patterns(layout)
+
+    def is_over() -> bool:
+        return os.path.exists(f"{folder}/done")
+
+    read = read_folder(folder, ProcessId(process_id), is_live=True)
+    # A folder without a spec: it is not known whether there are secrets, so everything is redacted.
+    if read is None:
+        return Hiding(redactor=Redactor(extra=extra), needs_masks=True, is_over=is_over)
+    record = read[0].record
+    values: dict[str, str] = {}
+    if record.secret_names and record.pid is not None and not is_over():
+        values = read_values(record.pid, record.secret_names)
+    # With a single value missing, redacting the others would give a false sense of safety.
+    is_known = all(name in values for name in record.secret_names)
+    redactor = Redactor(values=map(os.fsencode, values.values()) if is_known else (), extra=extra)
+    return Hiding(redactor=redactor, needs_masks=not is_known, is_over=is_over)
+
+
+def _noted_patterns(layout: Layout) -> list[ExtraPattern]:
+    """Return the patterns of the server that ran last, without those that another version knows and this one does not."""
+    try:
+        with open(layout.extra_patterns, encoding="utf-8") as file:
+            texts = file.read().splitlines()
+    except (OSError, ValueError):
+        return []
+    found = []
+    for text in texts:
+        with contextlib.suppress(ValueError):
+            found.append(parse_pattern(text))
+    return found

@@ -21,7 +21,7 @@ from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.lifecycle import Cause
 from outlive.protocols.frames import COPIED, WITHDRAWN, ExitRecord, encode_exit
 from outlive.protocols.keeper import CauseCode
-from outlive.store.spent_ids import SpentIds
+from outlive.store.retention import SpentIds
 
 GroupKey = tuple[str, str]  # principal, name: groups of the same name belong to each principal separately
 _LIMITS = "limits.json"

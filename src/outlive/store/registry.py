@@ -25,8 +25,7 @@ from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.lifecycle import NOT_ENDED, State
 from outlive.store.retention import BootTime, Candidate, RetentionClock
 from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
-from outlive.store.schema import open_in_memory, open_registry
-from outlive.store.writer import RegistryWriter
+from outlive.store.writer import RegistryWriter, open_in_memory, open_registry
 
 _Query = tuple[str, list[object]]
 _Walk = tuple[str, str, list[object]]

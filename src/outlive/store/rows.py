@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from outlive.core.command import Profile, Sandbox
 from outlive.core.cursor import Cursor
 from outlive.core.errors import StoreCorrupt
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import NOT_ENDED, Cause, State
 from outlive.core.location import Location
-from outlive.core.process import Owner, ProcessRecord
-from outlive.core.sandbox import Profile, Sandbox
-from outlive.core.tags import check_tags
+from outlive.core.process import Owner, ProcessRecord, check_tags
 from outlive.core.terminal import ShellKind, TerminalNote
 from outlive.store.retention import BootTime
 

@@ -11,6 +11,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.protocols.jsonrpc.answers import (
+    ERROR_NUMBERS,
     encode_batch,
     encode_error,
     encode_gap,
@@ -18,7 +19,6 @@ from outlive.protocols.jsonrpc.answers import (
     encode_process_notification,
     encode_result,
 )
-from outlive.protocols.jsonrpc.numbers import ERROR_NUMBERS
 from outlive.protocols.jsonrpc.views import process_view, status_word
 
 _RECORD = ProcessRecord(

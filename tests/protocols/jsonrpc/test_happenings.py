@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from outlive.core.lifecycle import State
-from outlive.protocols.jsonrpc.happenings import EventFilter, encode_event
-from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS
+from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS, EventFilter, encode_event
 from tests.store.rows import a_row
 
 _RECORD = a_row(1, group="g", tags={"a": "1", "b": "2"}).record

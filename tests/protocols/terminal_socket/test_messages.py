@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest, ProtocolViolation
 from outlive.protocols.terminal_socket.messages import (
+    CONTROLLED,
+    PLAIN,
     Closed,
     CursorTold,
     EndOfFile,
@@ -16,15 +18,16 @@ from outlive.protocols.terminal_socket.messages import (
     GapMessage,
     HelloMessage,
     Notice,
+    Opening,
     ResizeMessage,
     SendSignal,
     ServerMessage,
     Where,
+    chosen_subprotocol,
     decode_message,
     encode_message,
     kind_of,
 )
-from outlive.protocols.terminal_socket.viewer_request import CONTROLLED, PLAIN, Opening, chosen_subprotocol
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,11 @@ from contextlib import AbstractAsyncContextManager
 from weakref import WeakValueDictionary
 
 from outlive.backends.docker import folders
-from outlive.backends.docker.api import DockerApi, NoSuchContainer
+from outlive.backends.docker.api import DockerApi, DockerSettings, NoSuchContainer
 from outlive.backends.docker.door import Connect, Door
 from outlive.backends.docker.entrance import has_commands
 from outlive.backends.docker.maker import Maker
 from outlive.backends.docker.recipe import Labels, check_plan, is_set_aside
-from outlive.backends.docker.settings import DockerSettings
 from outlive.backends.docker.socket_handover import LockToHand
 from outlive.core.errors import OutliveError, StartFailed, error_from_slug
 from outlive.core.layout import Layout

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from enum import IntEnum
 from pathlib import Path
 
-from outlive.backends.docker.daemon_stream import ContainerGone, StreamSettings, open_stream
+from outlive.backends.docker.api import ContainerGone, StreamSettings, open_stream
 
 _HEAD = struct.Struct("<III")
 _DAEMONS_HEAD = struct.Struct(">B3xI")

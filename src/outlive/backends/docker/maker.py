@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from outlive.backends.docker import folders
-from outlive.backends.docker.api import DockerApi, NoSuchContainer, image_missing
+from outlive.backends.docker.api import DockerApi, DockerSettings, NoSuchContainer, image_missing
 from outlive.backends.docker.door import Connect, Door
 from outlive.backends.docker.entrance import Again, Entrance, Replaced, remove_quietly
 from outlive.backends.docker.mounts import Mount, check_mounts, remote_mounts, still_there
@@ -25,7 +25,6 @@ from outlive.backends.docker.recipe import (
     owner_of,
     recipe,
 )
-from outlive.backends.docker.settings import DockerSettings
 from outlive.backends.docker.socket_handover import LockToHand, mark_of, ready_to_hand
 from outlive.backends.docker.stream_transport import Streaming
 from outlive.core.errors import BackendUnavailable, CommandRefused, OutliveError, StartFailed

@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from outlive.backends.docker import folders
-from outlive.backends.docker.api import DockerApi
+from outlive.backends.docker.api import DockerApi, DockerSettings
 from outlive.backends.docker.door import Connect, Door
 from outlive.backends.docker.ferry import FERRY_FILE, LINKED_FILE, stand_argv
 from outlive.backends.docker.mounts import RUNNER_FOLDER
 from outlive.backends.docker.recipe import aside_name, lender_recipe
-from outlive.backends.docker.settings import DockerSettings
 from outlive.backends.docker.socket_handover import LockToHand
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.layout import Layout

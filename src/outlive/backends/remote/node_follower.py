@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from outlive.backends.contract import Bell
 from outlive.backends.remote.contract import NodeConnection, NodeFeed, NodeView
-from outlive.backends.remote.mirror import RemoteProcess
+from outlive.backends.remote.mirror import RemoteProcess, Writing
 from outlive.backends.remote.process_follower import Pursuing, put_down_state
-from outlive.backends.remote.write_batches import Writing
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import assert_never
 
-from outlive.backends.operations import (
+from outlive.backends.contract import (
     CloseInput,
     CloseOutput,
     Operation,

@@ -13,9 +13,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from outlive.cli.foreground.leave_watch import LeaveWatch
 from outlive.cli.foreground.signals import Suspension
-from outlive.cli.foreground.terminal import OwnTerminal, Screen, ignores_stop, look_at
+from outlive.cli.foreground.terminal import LeaveWatch, OwnTerminal, Screen, ignores_stop, look_at
 from outlive.cli.output import show_error
 from outlive.client import OutliveError, Process
 from outlive.core.errors import InvalidRequest

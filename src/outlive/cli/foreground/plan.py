@@ -128,7 +128,7 @@ def parse_limits(words: Sequence[str]) -> Mapping[str, float]:
 
 def _readers() -> Mapping[str, Callable[[str], float]]:
     # Start-up time: most commands are run without limits, and the parsers come with all of the configuration.
-    from outlive.config import values  # noqa: PLC0415
+    from outlive.config import options as values  # noqa: PLC0415
 
     def whole_seconds(text: str) -> float:
         if (seconds := values.parse_seconds_bound(text)) is None:

@@ -76,8 +76,7 @@ def _show(layout: Layout, name: str, view: LogView, *, state_dir: str | None, no
         return _shower(layout, process_id, view).show()
     # Half of the time of a short call would be the client's import.
     from outlive.cli.logs.log_follow import follow  # noqa: PLC0415
-    from outlive.cli.names import find_process  # noqa: PLC0415
-    from outlive.cli.processes import connected  # noqa: PLC0415
+    from outlive.cli.processes import connected, find_process  # noqa: PLC0415
 
     with connected(state_dir, no_start=no_start) as client:
         process = find_process(client, process_id or name)
@@ -101,9 +100,8 @@ def _shower(layout: Layout, process_id: str, view: LogView) -> LogShower:
 def _show_far(name: str, view: LogView) -> int:
     """Show a log of another server."""
     from outlive.cli.far import a_client  # noqa: PLC0415 -- as above
-    from outlive.cli.logs.fetched_log import fetched  # noqa: PLC0415 -- as above
-    from outlive.cli.logs.log_follow import follow  # noqa: PLC0415 -- as above
-    from outlive.cli.names import find_process  # noqa: PLC0415 -- as above
+    from outlive.cli.logs.log_follow import fetched, follow  # noqa: PLC0415 -- as above
+    from outlive.cli.processes import find_process  # noqa: PLC0415 -- as above
 
     if view.since is not None and "." not in view.since:
         text = "--since a moment needs the log's own times, which lie on the other machine."

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from outlive.cli.machine.json_members import member, put_member, remove_member
+from outlive.cli.machine.file_change import member, put_member, remove_member
 from outlive.core.errors import ConfigInvalid
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what Claude Code takes; the others take more

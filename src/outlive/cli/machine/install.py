@@ -4,9 +4,8 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 
-from outlive.cli.machine.file_change import FileChange, read_text
+from outlive.cli.machine.file_change import FileChange, NotJson, read_text
 from outlive.cli.machine.hosts import HOSTS, Host, config_path, is_name, with_entry, without_entry
-from outlive.cli.machine.json_members import NotJson
 from outlive.cli.machine.own_command import program_words
 from outlive.cli.output import show, show_diff, show_json
 from outlive.cli.parameters import DRY_RUN, JSON, STATE_DIR, UsageError, option, place, switch, takes

@@ -1,6 +1,10 @@
 """What this machine offers, tried out rather than guessed: one small function for each thing outlive stands on.
 
 Each returns a `ProbeResult`. Nothing is changed for longer than the probe lasts; probe files have no name.
+
+Which control groups this user may use: looked for where the kernel says that we are, and tried out.
+
+Which kind of shim commands get here, and why if it is the larger one (decision 126).
 """
 
 import contextlib
@@ -10,6 +14,7 @@ import pty
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 import tty
@@ -18,12 +23,93 @@ from dataclasses import dataclass
 from typing import Literal
 
 from outlive.cli.machine.capacity import probe_capacity
-from outlive.cli.machine.cgroups import probe_cgroup_v1, probe_cgroup_v2
-from outlive.cli.machine.shim_probe import keeper_status, probe_shims
-from outlive.core.sandbox import Profile
+from outlive.cli.server.keeper_client import KeeperClient
+from outlive.core.command import Profile
+from outlive.core.errors import OutliveError
+from outlive.core.layout import Layout
+from outlive.discovery.keeper import find_shim
+from outlive.keeper.common.cgroups import group_of, mount_point
 from outlive.keeper.common.disk import look_at
 from outlive.keeper.common.kernel import become_subreaper, pidfd_exit_status, punch_hole
+from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers
+
+
+def probe_cgroup_v2() -> tuple[bool, str]:
+    """Tell whether a child group with freeze and kill can be made below our own (cgroups(7))."""
+    root = mount_point("cgroup2", "")
+    path = group_of("")
+    if root is None or path is None:
+        return False, "not mounted"
+    return _try_group(root + path, needed=("cgroup.freeze", "cgroup.kill"))
+
+
+def probe_cgroup_v1() -> tuple[bool, str]:
+    """Tell whether a child group of the version 1 freezer can be made below our own."""
+    root = mount_point("cgroup", "freezer")
+    path = group_of("freezer")
+    if root is None or path is None:
+        return False, "not mounted"
+    return _try_group(root + path, needed=("freezer.state",))
+
+
+def _try_group(parent: str, *, needed: tuple[str, ...]) -> tuple[bool, str]:
+    group = f"{parent.rstrip('/')}/outlive-probe-{os.getpid()}"
+    try:
+        os.mkdir(group)
+    except OSError as error:
+        return False, f"not writable ({error.strerror})"
+    try:
+        missing = [name for name in needed if not os.access(f"{group}/{name}", os.W_OK)]
+    finally:
+        with contextlib.suppress(OSError):
+            os.rmdir(group)
+    if missing:
+        return False, f"{' and '.join(missing)} missing"
+    return True, f"writable below {parent}"
+
+
+_PATIENCE_S = 5.0
+
+
+def probe_shims(state_dir: str) -> tuple[bool, str]:
+    """Return whether shims are a program of their own, and what there is to say about it."""
+    path = os.environ.get(SHIM_VARIABLE) or find_shim()
+    if path is None:
+        return (
+            False,
+            "none is shipped for this machine, and none was compiled (`make setup` in a checkout does)",
+        )
+    if not path.startswith("/"):
+        return False, f"switched off: {SHIM_VARIABLE} is {path!r}"
+    try:
+        done = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return False, f"{path} cannot be executed: {getattr(error, 'strerror', None) or error}"
+    if done.returncode:
+        return False, f"{path} is no program for shims"
+    if keeper_status(state_dir).get("shims") == "fork":
+        return (
+            False,
+            f"{path}; but the keeper that runs was started without it, or could not execute it (see its log)",
+        )
+    return True, path
+
+
+def keeper_status(state_dir: str) -> dict[str, object]:
+    """Return what the keeper says of itself, {} where none runs."""
+    try:
+        with KeeperClient(Layout(state_dir)) as keeper:
+            return keeper.ask({"op": "status"})
+    except (OutliveError, OSError):
+        return {}
+
 
 _Importance = Literal["required", "optional", "fact"]
 _FEW_COMMANDS = 100  # fewer at a time is worth a word

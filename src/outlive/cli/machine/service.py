@@ -7,8 +7,7 @@ from typing import assert_never
 
 from outlive.cli.machine.file_change import FileChange, read_text
 from outlive.cli.machine.own_command import program_words
-from outlive.cli.machine.systemd import Systemd
-from outlive.cli.machine.units import KEEPER_UNIT, MARK, SERVER_UNIT, Scope, UnitPlan, unit_texts
+from outlive.cli.machine.systemd import KEEPER_UNIT, MARK, SERVER_UNIT, Scope, Systemd, UnitPlan, unit_texts
 from outlive.cli.output import say, show, show_diff, show_json
 from outlive.cli.parameters import DRY_RUN, JSON, STATE_DIR, option, switch, takes
 from outlive.cli.server.keeper import read_status

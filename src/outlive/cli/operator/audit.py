@@ -16,7 +16,7 @@ from outlive.discovery.state_folder import ServerLock, layout_of
 from outlive.policy.tokens import Token
 from outlive.store.audit_chain import FIRST
 from outlive.store.audit_trail import AuditTrail
-from outlive.store.schema import AUDIT_LOG, peek_counter, set_counter
+from outlive.store.writer import AUDIT_LOG, peek_counter, set_counter
 
 _SHOWN = ("principal", "address", "door", "decision", "reason", "process_id", "exit", "command")
 _NO_BOUND = 1 << 60

@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from outlive.backends.docker import folders
-from outlive.backends.docker.api import DockerApi
+from outlive.backends.docker.api import DockerApi, DockerSettings, Endpoint
 from outlive.backends.docker.recipe import Labels, is_set_aside
-from outlive.backends.docker.settings import DockerSettings, Endpoint
-from outlive.cli.names import short_name
 from outlive.cli.output import plain, say, show, show_error, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, places, switch, takes
+from outlive.cli.processes import short_name
 from outlive.cli.tables import age, table
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.layout import Layout

@@ -15,9 +15,8 @@ from outlive.discovery.state_folder import working_folder
 from outlive.engine.commands.policy_check import Policing, command_policy, writable_folders
 from outlive.engine.commands.resolver import clean_environment
 from outlive.policy.command_reader import Reading
-from outlive.policy.commands import AllowedCommands, ProgramFile
 from outlive.policy.judgement import CommandPolicy, Decision, Finding, Verdict, open_names, open_rules
-from outlive.policy.patterns import CommandPatterns
+from outlive.policy.patterns import AllowedCommands, CommandPatterns, ProgramFile
 from outlive.policy.starters import reason_for
 
 # 1 and 2 are what goes wrong with the verb itself.

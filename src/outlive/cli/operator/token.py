@@ -6,7 +6,7 @@ from outlive.cli.operator.audit import enter_token
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, UsageError, option, place, switch, takes
 from outlive.cli.tables import age, table
-from outlive.config.values import parse_seconds
+from outlive.config.options import parse_seconds
 from outlive.discovery.state_folder import layout_of, open_state_folder
 from outlive.policy.access import Scope
 from outlive.policy.tokens import Token

@@ -4,8 +4,7 @@ from outlive.cli.output import say
 from outlive.cli.parameters import STATE_DIR, takes
 from outlive.discovery.server import Server
 from outlive.discovery.state_folder import layout_of, open_state_folder
-from outlive.frontends.mcp.stdio.pipes import Pipes
-from outlive.frontends.mcp.stdio.relay import Relay
+from outlive.frontends.mcp.stdio.relay import Pipes, Relay
 
 
 @takes(STATE_DIR)

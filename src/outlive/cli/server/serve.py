@@ -2,6 +2,8 @@
 
 The order is the point: clients can connect (and wait in the backlog) some 60 ms after the start, while the web
 libraries are still being imported and the keeper starts beside them.
+
+How far the server is reached: `check_reach` refuses to listen beyond this machine without TLS and something to show.
 """
 
 import contextlib
@@ -10,13 +12,13 @@ import os
 import resource
 import threading
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from outlive.cli.output import say
 from outlive.cli.parameters import Parameter, about_option, switch, takes
 from outlive.cli.parameters import option as flag
-from outlive.cli.server.reach import check_reach
 from outlive.config import OPTIONS, Option, Resolution, Settings, misspelt_names, resolve
-from outlive.config.values import parse_words
+from outlive.config.options import parse_words
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.discovery.config_files import read_config_files
@@ -26,6 +28,35 @@ from outlive.discovery.state_folder import ServerLock, layout_of, open_state_fol
 from outlive.keeper.common.kernel import set_dumpable
 from outlive.keeper.common.spawn import remember_soft_limit
 from outlive.server.http.listeners import Listeners
+from outlive.store.token_file import TokenFile
+
+_LOOPBACK = frozenset({"127.0.0.1", "::1"})
+
+
+def check_reach(settings: Settings, layout: Layout) -> None:
+    """Let settings pass that are safe with the address they listen on.
+
+    Raises:
+        ConfigInvalid: Beyond loopback without TLS, or without a token or a key; or TLS by half.
+    """
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        text = "--tls-cert and --tls-key belong together."
+        raise ConfigInvalid("config_invalid", text, hint="Name both, or neither.")
+    if settings.tls_client_ca and not settings.tls_cert:
+        text = "--tls-client-ca asks for certificates over TLS, and there is none."
+        raise ConfigInvalid("config_invalid", text, hint="Name --tls-cert and --tls-key, too.")
+    if settings.host in _LOOPBACK:
+        return
+    if not settings.tls_cert:
+        text = f"Listening on {settings.host} needs TLS: whoever can read the network could read tokens and output."
+        hint = "Name --tls-cert and --tls-key, or listen on 127.0.0.1 and let ssh or a proxy forward."
+        raise ConfigInvalid("config_invalid", text, hint=hint)
+    now = datetime.now(UTC)
+    has_token = any(not token.is_over(now) for token in TokenFile(layout).read())
+    if not (has_token or settings.mcp_api_key):
+        text = f"Listening on {settings.host} needs a token: nobody from there could be let in, or nobody be told apart."
+        raise ConfigInvalid("config_invalid", text, hint="Make one first: `outlive token create`.")
+
 
 _DECIDED = frozenset({"flag", "environment", "project"})  # the user's and the system's files are read again
 _OF_THIS_START = frozenset({"state_dir", "print_json"})  # no rule, and no door
@@ -84,8 +115,8 @@ def run(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
         _start_keeper_meanwhile(layout)
         # Collecting garbage while importing costs a tenth of the time and finds nothing.
         gc.disable()
-        from outlive.cli.server.garbage import collect_sometimes  # noqa: PLC0415 -- start-up time: after the sockets listen
-        from outlive.cli.server.server_process import run_server  # noqa: PLC0415 -- as above
+        # Start-up time: what follows is imported after the sockets listen.
+        from outlive.cli.server.server_process import collect_sometimes, run_server  # noqa: PLC0415
 
         collect_sometimes()
         return run_server(resolution.settings, layout, listeners, working_folder=folder)

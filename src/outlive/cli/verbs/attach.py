@@ -1,7 +1,109 @@
-"""`outlive attach`: how a process is brought to the foreground; what happens there is `outlive.cli.foreground`'s."""
+"""`outlive attach`: how a process is brought to the foreground; what happens there is `outlive.cli.foreground`'s.
 
-from outlive.cli.foreground.attach import attach_command
+`outlive attach`: a command that runs already, in the foreground; it runs on when we leave.
+"""
+
+import os
+import signal
+import stat
+
+from outlive.cli.far import a_client, far_url
+from outlive.cli.foreground.delivery import Delivery
+from outlive.cli.foreground.keyboard import DetachKeys, feed
+from outlive.cli.foreground.session import ForegroundSession, own_terminal
+from outlive.cli.foreground.signals import OURS_FAILED, EarlySignals, die_of
+from outlive.cli.foreground.start import Surroundings
+from outlive.cli.logs.log_follow import fetched
+from outlive.cli.operator.raw_output import may_show_raw
+from outlive.cli.output import show_error
 from outlive.cli.parameters import DETACH_KEYS_DEFAULT, NO_START, STATE_DIR, option, place, switch, takes
+from outlive.cli.processes import find_process
+from outlive.client import Cursor, OutliveError, Process
+from outlive.client.results import ProcessInfo, Stream
+from outlive.core.layout import Layout
+from outlive.discovery.state_folder import layout_of
+from outlive.store.log_search import tail_start
+from outlive.store.output_log import OutputLog
+
+_LINES = 10  # shown of what was before, where there is no screen to fill
+
+
+def attach_command(
+    name: str, *, detach_keys: str, read_only: bool, state_dir: str | None, no_start: bool
+) -> int:
+    """Bring a process to the foreground; return its exit code, or die of the signal that it died of.
+
+    Raises:
+        OutliveError: There is no such process, or its output cannot be read.
+    """
+    Surroundings.found()
+    keys = DetachKeys(detach_keys)
+    layout = layout_of(state_dir)
+    with a_client(layout.root, no_start=no_start) as client:
+        process = find_process(client, name)
+        info = process.info()
+        terminal = own_terminal()
+        has_terminal = info.stdio == "pty"
+        types = not read_only and not info.is_complete and (has_terminal or info.stdin == "pipe")
+        session = ForegroundSession(
+            process,
+            Delivery(process, releases=False, gone=_gone),
+            terminal=terminal,
+            has_terminal=has_terminal,
+            keys=keys,
+            types=types,
+            is_viewer=True,
+            is_elsewhere=far_url() is not None or info.location is not None,
+            shows_raw=None if may_show_raw(layout) else False,
+        )
+        if not read_only:
+            EarlySignals(terminal).pass_on(session.heed)
+        if types:
+            session.begin()
+            _feed_or_redraw(process, session, is_typed=terminal is not None, has_terminal=has_terminal)
+        try:
+            code, number = session.run(_beginning(process, layout, info, session))
+        except OutliveError as error:
+            show_error(error)
+            return OURS_FAILED
+    if number:
+        die_of(number)
+    return code
+
+
+def _gone(_stream: Stream) -> None:
+    die_of(signal.SIGPIPE)  # whoever looks on has left: the command does not notice
+
+
+def _beginning(process: Process, layout: Layout, info: ProcessInfo, session: ForegroundSession) -> Cursor:
+    if far_url() is not None:
+        with fetched(process, raw=False) as (here, _):
+            return _beginning_here(here, info, session)
+    return _beginning_here(layout, info, session)
+
+
+def _beginning_here(layout: Layout, info: ProcessInfo, session: ForegroundSession) -> Cursor:
+    log = OutputLog(layout.process(info.process_id))
+    try:
+        return tail_start(log, _LINES if session.rows is None else session.rows - 1)
+    finally:
+        log.close()
+
+
+def _feed_or_redraw(
+    process: Process, session: ForegroundSession, *, is_typed: bool, has_terminal: bool
+) -> None:
+    """Make a program draw its screen anew by a change of its size; or feed it from a pipe or file of ours."""
+    if is_typed:
+        if has_terminal:
+            session.redraw()
+    elif not _is_null(0):
+        feed(process)
+
+
+def _is_null(descriptor: int) -> bool:
+    found = os.fstat(descriptor)
+    return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(1, 3)
 
 
 @takes(

@@ -1,10 +1,9 @@
 """`outlive events`: what happens to processes, as it happens, a line each."""
 
 from outlive.cli.far import a_client
-from outlive.cli.names import find_process, short_name
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, options, takes
-from outlive.cli.processes import parse_tags, view
+from outlive.cli.processes import find_process, parse_tags, short_name, view
 from outlive.cli.tables import outcome, shown_command
 from outlive.client import ProcessEvent
 

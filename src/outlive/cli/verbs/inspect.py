@@ -1,9 +1,8 @@
 """`outlive inspect`: everything about processes."""
 
-from outlive.cli.names import find_process
 from outlive.cli.output import show, show_json
 from outlive.cli.parameters import NAMES, SERVER, takes
-from outlive.cli.processes import connected, view
+from outlive.cli.processes import connected, find_process, view
 from outlive.cli.tables import describe
 
 

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from outlive.cli.names import short_name
-from outlive.cli.output import say, show, show_error, show_json
+from outlive.cli.output import progress, say, show, show_error, show_json
 from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, option, options, switch, takes
-from outlive.cli.processes import Selection, act, connected, every, parse_tags, say_degraded
-from outlive.cli.progress import progress
+from outlive.cli.processes import Selection, act, connected, every, parse_tags, say_degraded, short_name
 from outlive.cli.tables import age, outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, OutliveError, ProcessInfo, ProcessNotFound
-from outlive.config.values import parse_seconds
+from outlive.config.options import parse_seconds
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import ENDED
 from outlive.discovery.state_folder import layout_of

@@ -2,10 +2,9 @@
 
 from datetime import UTC, datetime
 
-from outlive.cli.names import short_name
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import GROUP, SERVER, TAGS, count, switch, takes
-from outlive.cli.processes import connected, parse_tags, say_degraded, view
+from outlive.cli.processes import connected, parse_tags, say_degraded, short_name, view
 from outlive.cli.tables import process_rows, table
 
 

@@ -2,10 +2,9 @@
 
 import os
 
-from outlive.cli.names import find_process
 from outlive.cli.output import show_json
 from outlive.cli.parameters import NAME, SERVER, options, place, switch, takes
-from outlive.cli.processes import connected
+from outlive.cli.processes import connected, find_process
 from outlive.client import InvalidRequest
 
 _KEYS = {

@@ -6,10 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from outlive.cli.names import find_process, short_name
 from outlive.cli.output import show, show_json
 from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, seconds, switch, takes
-from outlive.cli.processes import connected, every, parse_tags
+from outlive.cli.processes import connected, every, find_process, parse_tags, short_name
 from outlive.cli.tables import outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, Process, ProcessInfo, ProcessNotFound
 from outlive.core.redactions import redacted_member

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from outlive.cli.names import find_process
 from outlive.cli.output import say, show_json
 from outlive.cli.parameters import NAME, SERVER, places, takes
-from outlive.cli.processes import connected, view
+from outlive.cli.processes import connected, find_process, view
 from outlive.client import InvalidRequest
 
 

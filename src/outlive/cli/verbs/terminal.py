@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from outlive.cli.far import far_url
-from outlive.cli.names import short_name
 from outlive.cli.output import plain, say, show, show_json, tell_hidden
 from outlive.cli.parameters import (
     DETACH_KEYS_DEFAULT,
@@ -21,7 +20,7 @@ from outlive.cli.parameters import (
     seconds,
     takes,
 )
-from outlive.cli.processes import connected
+from outlive.cli.processes import connected, short_name
 from outlive.cli.tables import table
 from outlive.client import Client, InvalidRequest, ProcessNotFound
 
@@ -195,7 +194,7 @@ def read(*, name: str, form: str, state_dir: str | None, no_start: bool, as_json
 )
 def attach(*, name: str, detach_keys: str, state_dir: str | None, no_start: bool) -> int:
     """Bring one to the foreground; return its shell's exit code, if that ends."""
-    from outlive.cli.foreground.attach import attach_command  # noqa: PLC0415 -- the other verbs need nothing of it
+    from outlive.cli.verbs.attach import attach_command  # noqa: PLC0415 -- the other verbs need nothing of it
 
     with connected(state_dir, no_start=no_start) as client:
         found = _found(client, name)

@@ -1,10 +1,8 @@
 """`outlive wait`: until processes have ended, and then as they did."""
 
-from outlive.cli.names import find_process
-from outlive.cli.output import say, show_json
+from outlive.cli.output import progress, say, show_json
 from outlive.cli.parameters import NAMES, SERVER, seconds, takes
-from outlive.cli.processes import connected, view
-from outlive.cli.progress import progress
+from outlive.cli.processes import connected, find_process, view
 from outlive.cli.tables import exit_status
 
 _STILL_RUNNING = 124  # as timeout(1) says that the time is up

@@ -2,19 +2,78 @@
 
 Runs on the event loop for every doorbell, some ten thousand a second: no task, no await, no I/O. What needs files
 (`strangers`, `missing`) is left to `recovery`, which is woken.
+
+`ChangeHandler`: what the engine does when something about a process has changed.
+
+Called for doorbells, for ends that were found in files, and for what the engine decides itself. One place, so that an end
+is recorded, lets the next of its group start and is published, in this order, whoever has found it.
+
+`StartOutcomes`: what became of a start, whether it was asked for at once or after waiting for its turn.
 """
 
 import asyncio
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
-from outlive.backends.contract import Bell
+from outlive.backends.contract import Bell, StartOutcome
+from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
+from outlive.core.events import ProcessRecovered, ProcessStarted, StateChanged
 from outlive.core.identity import id_from_bytes
-from outlive.engine.changes.change_handler import ChangeHandler
-from outlive.engine.processes.event_publisher import EventPublisher
-from outlive.engine.processes.live_table import LiveTable
+from outlive.core.lifecycle import Cause, State
+from outlive.engine.processes.event_publisher import EventPublisher, Unread
+from outlive.engine.processes.output_redaction import Redaction, hide_error
 from outlive.engine.processes.process import Process
+from outlive.engine.processes.process_state import Change
+from outlive.engine.processes.registry_feed import LiveTable, RegistryFeed
+from outlive.engine.queue.groups import ConcurrencyLimits
 from outlive.protocols.keeper import Flags
+from outlive.store.registry import Registry
+from outlive.store.rows import StoredProcess
+
+_ENDING = int(Change.COMPLETED | Change.CLOSED)
+
+
+class ChangeHandler:
+    """Passes a change on to the parts that have to do with it. On the engine's loop only."""
+
+    def __init__(
+        self,
+        feed: RegistryFeed,
+        limits: ConcurrencyLimits,
+        *,
+        unread: Unread,
+        redaction: Redaction,
+        events: EventPublisher,
+    ) -> None:
+        """Take those parts."""
+        self._feed = feed
+        self._limits = limits
+        self._unread = unread
+        self._redaction = redaction
+        self._events = events
+
+    def changed(self, process: Process, changes: int) -> None:
+        """Record and publish what a doorbell (or the files) changed; `changes` are `Change` bits."""
+        if changes & _ENDING and process.has_secrets:
+            self._redaction.note_masks(process.record, process.folder)
+        if process.is_ended:  # the keeper says what lives; the row of a live process needs no update
+            self._feed.note(process)
+            self._limits.leave(process)
+        self._unread.changed(process)
+        self._events.publish_changes(process, changes)
+
+    def adopted(self, process: Process) -> None:
+        """Count and publish a process of an earlier server that was found again."""
+        self._limits.enter(process)
+        self._unread.changed(process)
+        self._events.publish_process(ProcessRecovered, process)
+
+    def queued(self, process: Process) -> None:
+        """Record and publish that a new process waits, for an approval or for its group's turn."""
+        self._feed.note(process)
+        self._events.publish_process(StateChanged, process)
+
 
 _SYNC = int(Flags.SYNC)
 
@@ -140,3 +199,83 @@ class ProcessTable:
     def stranger_ids(self) -> list[str]:
         """Return the ids of the processes that must be loaded."""
         return [id_from_bytes(key) for key in self.strangers]
+
+
+class StartOutcomes:
+    """Takes over the backend's answers to starts.
+
+    Attributes:
+        started_count: How many processes this server has started; an event for each would cost every start.
+    """
+
+    def __init__(
+        self,
+        table: ProcessTable,
+        registry: Registry,
+        *,
+        feed: RegistryFeed,
+        limits: ConcurrencyLimits,
+        changes: ChangeHandler,
+        redaction: Redaction,
+        events: EventPublisher,
+    ) -> None:
+        """Take what must learn of an outcome."""
+        self.started_count = 0
+        self._table = table
+        self._registry = registry
+        self._feed = feed
+        self._limits = limits
+        self._changes = changes
+        self._redaction = redaction
+        self._events = events
+
+    def settle(self, process: Process, outcome: StartOutcome | OutliveError) -> None:
+        """Take over the answer to a start that did not wait."""
+        if isinstance(outcome, StartOutcome):
+            self.started(process, outcome)
+        else:
+            self._failed(process, outcome)
+
+    def started(self, process: Process, outcome: StartOutcome) -> None:
+        """Take over that a process runs."""
+        self.started_count += 1
+        process.status.confirm_start(outcome.pid, outcome.started_ns)
+        process.subscribers.wake()
+        if outcome.is_existing:
+            self._table.doubt(process)
+        self._feed.note(process)
+        self._events.publish_process(ProcessStarted, process)
+
+    def never_started(self, process: Process, *, cause: Cause, error: str) -> None:
+        """End a process that has waited and will not run any more."""
+        stored = _failed_record(process, error, cause=cause)
+        changes = process.settle_from(stored)
+        process.subscribers.wake()
+        self._changes.changed(process, changes)
+
+    def _failed(self, process: Process, error: OutliveError) -> None:
+        """Forget a start that failed; after a timeout it may still come to life and is then unknown."""
+        hide_error(error, self._redaction.texts_of(process.process_id))
+        self._table.leave(process)
+        self._limits.leave(process)
+        record = process.record
+        if not isinstance(error, BackendUnavailable):
+            stored = _failed_record(process, error.message, cause=record.cause)
+            process.settle_from(stored)  # for callers that have found it already, and want to end it
+            process.subscribers.wake()
+            if isinstance(error, StartFailed):
+                self._registry.put(stored)
+        self._events.publish_failure(record, error)
+
+
+def _failed_record(process: Process, error: str, *, cause: Cause) -> StoredProcess:
+    """Return what is kept of a process that has never run."""
+    record = replace(
+        process.record,
+        state=State.FAILED_TO_START,
+        cause=cause,
+        error=error,
+        is_complete=True,
+        is_closed=True,
+    )
+    return StoredProcess(record=record, complete=record.cursor, output_limit=process.output_limit)

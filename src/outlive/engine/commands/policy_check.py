@@ -16,10 +16,10 @@ from collections.abc import Mapping
 from outlive.config import Settings
 from outlive.core.command import Command
 from outlive.core.errors import ConfigInvalid
-from outlive.engine.commands.programs import look_up
+from outlive.engine.commands.resolver import look_up
 from outlive.policy.command_reader import Reading, read_command
-from outlive.policy.commands import ProgramFile
 from outlive.policy.judgement import CommandPolicy, Decision, Verdict, open_names, open_rules
+from outlive.policy.patterns import ProgramFile
 from outlive.policy.rules import Rule
 
 _BELIEVED_S = 1.0

@@ -11,10 +11,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from outlive.core.command import Command
+from outlive.core.command import NO_LIMITS, Command, Limits, Profile, Sandbox, parse_profile
 from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.core.process import Owner, ProcessRecord
-from outlive.core.sandbox import NO_LIMITS, Limits, Profile, Sandbox, parse_profile
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers, read_offers
 from outlive.keeper.sandbox.steps import SandboxPlace, bounds_of
 

@@ -18,9 +18,8 @@ from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.process import ProcessRecord
 from outlive.core.redactions import redacted_member
 from outlive.policy.redaction import Redactor
-from outlive.store.log_mask import Hiding, write_masks
+from outlive.store.log_mask import Hiding, read_values, write_masks
 from outlive.store.output_log import OutputLog
-from outlive.store.secret_values import read_values
 
 _MAX_COUNT = 64
 _MAX_BYTES = 64 * 1024  # together; they travel in one packet to the keeper (208 KiB)

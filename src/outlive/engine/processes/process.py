@@ -2,10 +2,16 @@
 
 Holds no output and no queue: readers take bytes from `log` at their own cursor and are woken by `subscribers`.
 Only the event loop's thread touches it. Some 2 KB each: the server may hold thousands.
+
+Output as it comes, for doors that take it piece by piece: a cursor on the log, woken by kicks, no queue.
+
+The JSON-RPC door has its own, faster way; this is the plain one.
+
+Waiting for something to become true of a process.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Self
 
@@ -17,13 +23,12 @@ from outlive.core.location import Location
 from outlive.core.process import ProcessRecord
 from outlive.core.terminal import TerminalNote
 from outlive.engine.processes.output_redaction import Redaction
-from outlive.engine.processes.process_state import CAUSES, ProcessState
+from outlive.engine.processes.process_state import CAUSES, ProcessState, Subscribers
 from outlive.engine.processes.retention_time import boot_time
-from outlive.engine.processes.subscribers import Subscribers
 from outlive.policy.redaction import Redactor
 from outlive.store.end_sentences import ended_sentence, loss_sentence
 from outlive.store.log_mask import REST_S, Hiding
-from outlive.store.output_log import OutputLog
+from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
 from outlive.store.retention import BootTime
 from outlive.store.rows import StoredProcess, at_time
 
@@ -322,3 +327,58 @@ def _record_of(
 
 def _hide_patterns(record: ProcessRecord, *, is_over: Callable[[], bool], held: Callable[[], None]) -> Hiding:
     return Hiding(redactor=_PATTERNS, needs_masks=bool(record.secret_names), is_over=is_over, held=held)
+
+
+async def follow(
+    process: Process, cursor: Cursor, *, limit_bytes: int = 65536
+) -> AsyncIterator[list[OutputChunk]]:
+    """Yield output from `cursor` on as it comes; end when the process is complete and all of it was yielded.
+
+    What descendants write after the completion is not followed. A slow reader slows nobody: the log waits.
+    Cancellation: safe; the next call goes on at `OutputChunk.after(cursor, chunks)`.
+    """
+    woken = asyncio.Event()
+    unsubscribe = process.subscribers.add(woken.set, reads=True)
+    try:
+        while True:
+            woken.clear()
+            is_complete = process.is_complete  # asked before the read: then the read sees everything
+            chunks = process.log.read(cursor, min(limit_bytes, MAX_PREAD_BYTES))
+            if is_complete:
+                chunks = _until_completion(process, chunks)
+            if chunks:
+                cursor = OutputChunk.after(cursor, chunks)
+                yield chunks
+                await asyncio.sleep(0)  # one loud process must not starve the rest
+            elif is_complete:
+                return
+            else:
+                await woken.wait()
+    finally:
+        unsubscribe()
+
+
+def _until_completion(process: Process, chunks: list[OutputChunk]) -> list[OutputChunk]:
+    """Cut off what was written after the completion."""
+    ends = (process.status.complete_stdout_bytes or 0, process.status.complete_stderr_bytes or 0)
+    kept = []
+    for chunk in chunks:
+        end = min(chunk.end, ends[chunk.stream])
+        if end > chunk.offset:
+            kept.append(replace(chunk, end=end, data=chunk.data[: end - chunk.offset]))
+    return kept
+
+
+async def until(process: Process, claim: Callable[[Process], bool]) -> None:
+    """Return when `claim` holds for a process; it is asked whenever something about the process has changed.
+
+    Waits without a deadline of its own: put it under `asyncio.timeout`. Cancellation: safe.
+    """
+    woken = asyncio.Event()
+    unsubscribe = process.subscribers.add(woken.set)
+    try:
+        while not claim(process):
+            woken.clear()
+            await woken.wait()
+    finally:
+        unsubscribe()

@@ -14,8 +14,8 @@ from outlive.core.command import Command, Grant
 from outlive.core.errors import AccessDenied, InvalidRequest
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner
-from outlive.engine.processes.live_table import LiveTable
 from outlive.engine.processes.output_redaction import TOKEN_NAME
+from outlive.engine.processes.registry_feed import LiveTable
 from outlive.engine.settings import EngineSettings
 from outlive.policy.access import GRANTED_SCOPES, Scope, WantedGrant, parse_grant
 from outlive.policy.tokens import PREFIX, Token, digest_of

@@ -15,13 +15,10 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
-from outlive.engine.changes.change_handler import ChangeHandler
-from outlive.engine.changes.process_table import ProcessTable
-from outlive.engine.changes.start_outcomes import StartOutcomes
+from outlive.engine.changes.process_table import ChangeHandler, ProcessTable, StartOutcomes
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
-from outlive.engine.queue.groups import ConcurrencyLimits
-from outlive.engine.queue.pending_starts import PendingStarts
+from outlive.engine.queue.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.protocols.keeper import decode_spec
 from outlive.store.folder import base_record

@@ -3,34 +3,276 @@
 The steps of one start, each in a module of its own: what the command resolves to and what bounds it (`preparation`),
 whether a person is asked (`approvals`) or its group is full (`queue`), what is noted down of it (`builders`), the backend,
 and what became of it (`start_outcomes`).
+
+What is decided about a command before it is started: whether it may be, what it resolves to, what bounds it.
+
+What is noted down of a command before it runs: its first record, and the spec for the keeper.
+
+Names of commands for people and old clients: `cmd_<unix seconds>_<n>`, unique for ever (promise S1.3).
+
+The counter is reserved in blocks: a crash skips numbers, it never repeats one.
 """
 
+import asyncio
 import functools
 import os
 import time
 
 from outlive.backends.contract import Backend
-from outlive.core.command import Command
+from outlive.core.command import ApprovalState, Command, Profile, Sandbox
 from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
-from outlive.core.process import Owner
-from outlive.engine.changes.process_table import ProcessTable
-from outlive.engine.changes.start_outcomes import StartOutcomes
+from outlive.core.process import Owner, ProcessRecord
+from outlive.core.spec import Spec
+from outlive.engine.caller_reach import record_inside
+from outlive.engine.changes.process_table import ProcessTable, StartOutcomes
+from outlive.engine.commands.containers import ContainerStarts, resolve_elsewhere
+from outlive.engine.commands.resolver import Resolved, Resolver, clean_environment, find_shell
+from outlive.engine.commands.sandbox import Confined, Sandboxes
 from outlive.engine.processes.event_publisher import EventPublisher
-from outlive.engine.processes.output_redaction import Redaction, hide_error
+from outlive.engine.processes.output_redaction import Redaction, TextMask, check_secrets, hide_error
 from outlive.engine.processes.process import Process
+from outlive.engine.queries import Queries
 from outlive.engine.queue.groups import StartSlots, check_headcount
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import ApprovalQueue
-from outlive.engine.starts.builders import CommandIds, new_record, new_spec
 from outlive.engine.starts.grants import Grants
-from outlive.engine.starts.preparation import Preparation
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.protocols.keeper import encode_spec
+from outlive.store.folder import encode_meta
 from outlive.store.queue_store import WaitingCommand
+from outlive.store.registry import Registry
+from outlive.store.rows import at_time
+
+
+class Preparation:
+    """Asks every part that has a say in a start."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        sandboxes: Sandboxes,
+        *,
+        queries: Queries,
+        backend: Backend,
+    ) -> None:
+        """Take what decides; nothing is looked for before `open`."""
+        self._backend = backend
+        self._settings = settings
+        self._layout = Layout(settings.state_dir)
+        self._queries = queries
+        self._environment = clean_environment(settings.environment)
+        self._resolver: Resolver | None = None
+        self._sandboxes = sandboxes
+        self._containers = ContainerStarts(
+            settings.containers,
+            cwd=settings.cwd,
+            limits=settings.sandbox.limits,
+            is_strict=settings.is_strict,
+        )
+
+    async def open(self) -> None:
+        """Look for the shell that runs command lines, in a thread."""
+        shell = await asyncio.to_thread(find_shell, self._environment)
+        self._resolver = Resolver(
+            self._layout,
+            environment=self._environment,
+            cwd=self._settings.cwd,
+            shell=shell,
+            is_strict=self._settings.is_strict,
+        )
+
+    @property
+    def shell(self) -> str:
+        """The program that runs command lines; known once the engine is open."""
+        return self._opened.shell
+
+    @property
+    def _opened(self) -> Resolver:
+        if self._resolver is None:
+            raise AssertionError("the engine is used inside `async with` only")
+        return self._resolver
+
+    async def prepare(
+        self, command: Command, owner: Owner, process_id: ProcessId
+    ) -> tuple[Resolved, Confined]:
+        """Return what will run, and within which bounds.
+
+        Raises:
+            OutliveError: As `Starts.start`.
+        """
+        backend = self._containers.backend_of(command, owner)
+        kind = self._backend.kind_of(backend)
+        self._settings.allowed_commands.check(command, self._environment)
+        check_secrets(command.env_secrets, is_granted=command.granted is not None)
+        inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
+        if kind == "container":
+            resolved, confined = await self._containers.prepare(command, owner, process_id)
+            await self._sandboxes.check_folder(resolved.cwd, inside)
+            return resolved, confined
+        profile = self._sandboxes.choose(command, owner, inside)
+        if kind != "local":
+            return resolve_elsewhere(command, profile, inside, kind=kind, backend=backend)
+        resolved = await self._opened.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
+        if inside is not None:
+            await self._sandboxes.check_folder(resolved.cwd, inside)
+        confined = await self._sandboxes.confine(
+            command,
+            profile,
+            name=process_id,
+            cwd=resolved.cwd,
+            script=f"{self._layout.process(process_id)}/script" if resolved.script else command.start_file,
+        )
+        return resolved, confined
+
+    async def check_unbounded(self, owner: Owner) -> None:
+        """Let a caller pass who may start what no profile bounds.
+
+        Raises:
+            CommandRefused: `profile_too_weak`.
+        """
+        inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
+        self._sandboxes.choose(Command(profile=Profile.OPEN.value), owner, inside)
+
+
+_MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder
+
+
+def new_record(
+    command: Command,
+    resolved: Resolved,
+    owner: Owner,
+    *,
+    process_id: ProcessId,
+    command_id: str,
+    created_ns: int,
+    settings: EngineSettings,
+    folder: str,
+    state: State,
+    hide: TextMask,
+    sandbox: Sandbox,
+    approval: ApprovalState | None = None,
+) -> ProcessRecord:
+    """Return what is known of a process that begins in `state`.
+
+    `folder` is where its script would lie; `hide` takes secrets out of a text.
+    """
+    text = command.text
+    if command.script is not None and command.title is None:
+        text = " ".join(resolved.argv)
+    text = hide(text)
+    if len(text) > _MAX_TEXT:
+        text = f"{text[:1000]} … ({len(text)} characters, whole in {folder}/script)"
+    return ProcessRecord(
+        process_id=process_id,
+        command=_shown(text),
+        shell=resolved.shell,
+        cwd=_shown(resolved.cwd),
+        state=state,
+        owner=owner,
+        stdio=command.stdio,
+        stdin=command.stdin,
+        created_at=at_time(created_ns),
+        is_detached=command.detached,
+        timeout_s=settings.timeout_s if command.timeout_s is None else command.timeout_s,
+        grace_s=settings.grace_s if command.grace_s is None else command.grace_s,
+        tags=dict(command.tags),
+        group=command.group,
+        command_id=command_id,
+        sandbox=sandbox,
+        secret_names=tuple(command.env_secrets),
+        approval=approval,
+        grant=command.granted,
+        terminal=command.terminal,
+        location=resolved.location,
+        redacted=hide.count,
+    )
+
+
+def _shown(text: str) -> str:
+    """Return a text for people: bytes that are no UTF-8 (PEP 383) become U+FFFD. What runs keeps them."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def new_spec(
+    command: Command,
+    resolved: Resolved,
+    record: ProcessRecord,
+    *,
+    output_limit: int | None,
+    confined: Confined,
+    settings: EngineSettings,
+) -> Spec:
+    """Return what the keeper is asked to run."""
+    # A node has defaults of its own.
+    umask, nice = (None, None) if record.location.is_elsewhere else (settings.umask, settings.nice)
+    return Spec(
+        program=resolved.program,
+        argv=resolved.argv,
+        env=resolved.env,
+        shared_env=resolved.shared_env,
+        cwd=resolved.cwd,
+        stdio=command.stdio,
+        stdin=command.stdin,
+        rows=command.rows,
+        cols=command.cols,
+        timeout_s=record.timeout_s,
+        grace_s=record.grace_s,
+        output_limit=output_limit,
+        on_limit=command.on_limit,
+        after_exit=command.after_exit,
+        secrets=record.secret_names,
+        confinement=confined.steps,
+        groups=confined.groups,
+        container=record.location.container or "",
+        umask=umask if command.umask is None else command.umask,
+        nice=nice if command.nice is None else _allowed(command.nice, record.owner, settings),
+        meta={**encode_meta(record), **resolved.meta},
+    )
+
+
+def _allowed(nice: int, owner: Owner, settings: EngineSettings) -> int:
+    """Return the niceness that a caller may have: none below the server's own, but for an administrator outside of our trees.
+
+    Where the keeper is root's, the kernel would give it to everybody who may run.
+    """
+    if owner.is_admin and owner.inside is None:
+        return nice
+    return max(nice, settings.nice or 0)
+
+
+_COUNTER = "command_id"
+_BLOCK = 1000
+
+
+class CommandIds:
+    """Hands out names; only the loop's thread uses it."""
+
+    def __init__(self, registry: Registry) -> None:
+        """Nothing is reserved before `open`."""
+        self._registry = registry
+        self._next = self._reserved = 0
+
+    async def open(self) -> None:
+        """Reserve the first block; committed when this returns."""
+        self._next = await self._registry.counter(_COUNTER) + 1
+        self._reserve()
+        await self._registry.flush()
+
+    def new(self, now_s: int) -> str:
+        """Return the next name."""
+        number = self._next
+        self._next += 1
+        if self._reserved - self._next < _BLOCK // 2:
+            self._reserve()  # committed long before it is needed; the seconds guard what is left to chance
+        return f"cmd_{now_s}_{number}"
+
+    def _reserve(self) -> None:
+        self._reserved = self._next + _BLOCK
+        self._registry.count_to(_COUNTER, self._reserved)
 
 
 class Starts:

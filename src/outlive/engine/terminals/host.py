@@ -39,16 +39,13 @@ from outlive.core.terminal import (
 )
 from outlive.engine.engine import Engine
 from outlive.engine.processes.output_redaction import TextMask, hide_error
-from outlive.engine.processes.process import Process
-from outlive.engine.processes.process_waits import until
-from outlive.engine.terminals.contract import NewTerminal
-from outlive.engine.terminals.directory import Terminals
-from outlive.engine.terminals.execution import Execution, waiting_of
-from outlive.engine.terminals.output import end_of, shell_state
+from outlive.engine.processes.process import Process, until
+from outlive.engine.terminals.directory import NewTerminal, Terminals
+from outlive.engine.terminals.execution import Execution, end_of, shell_state, waiting_of
 from outlive.engine.terminals.shells import Shell, distant_terminal_shell, find_terminal_shell
 from outlive.engine.terminals.text_reader import read_text
 from outlive.protocols.terminal.typed import typed_command
-from outlive.store.window_sizes import WindowSize, note_size
+from outlive.store.folder import WindowSize, note_size
 
 _TAKEN_S = 15.0  # what was typed is taken this soon, or it was something that leaves no trace
 

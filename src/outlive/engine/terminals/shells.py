@@ -8,7 +8,7 @@ from pathlib import Path
 
 from outlive.core.errors import StartFailed
 from outlive.core.terminal import ShellKind
-from outlive.engine.commands.programs import find_program
+from outlive.engine.commands.resolver import find_program
 from outlive.protocols.terminal.typed import prompts
 
 _FILES = Path(__file__).with_name("start_files")

@@ -9,7 +9,7 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.redactions import HiddenSpans, Redactions
 from outlive.core.terminal import Form
 from outlive.engine.processes.process import Process
-from outlive.engine.terminals.output import end_of
+from outlive.engine.terminals.execution import end_of
 from outlive.protocols.plain import (
     Line,
     LineSplitter,
@@ -19,7 +19,7 @@ from outlive.protocols.plain import (
     unfinished_bytes,
 )
 from outlive.protocols.terminal.screen import draw
-from outlive.store.window_sizes import read_sizes
+from outlive.store.folder import read_sizes
 
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 _SCREEN_BYTES = 64 * 1024  # the newest output, of which a screen is drawn: a full redraw has some 10 KB

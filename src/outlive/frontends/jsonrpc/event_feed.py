@@ -28,8 +28,8 @@ from outlive.core.events import (
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine
-from outlive.frontends.jsonrpc.session import Session
-from outlive.protocols.jsonrpc.happenings import EventFilter, EventName, encode_event
+from outlive.frontends.jsonrpc.sessions import Session
+from outlive.protocols.jsonrpc.notifications import EventFilter, EventName, encode_event
 from outlive.protocols.websocket_frames import text_frame
 from outlive.server.http.outbox import Outbox
 from outlive.server.sender import Spawn

@@ -19,7 +19,7 @@ from outlive.core.redactions import Redactions, redacted_member
 from outlive.engine import ProcessFilter
 from outlive.frontends.jsonrpc.context import Context, Result
 from outlive.policy.access import approver_of
-from outlive.protocols.jsonrpc.happenings import EventFilter
+from outlive.protocols.jsonrpc.notifications import EventFilter
 from outlive.protocols.jsonrpc.params import (
     ApprovalsParams,
     ApproveParams,

@@ -13,6 +13,8 @@ from outlive.core.process import ProcessRecord
 from outlive.core.redactions import Redactions
 from outlive.engine import Process
 from outlive.protocols.terminal_socket.messages import (
+    CONTEXT_BYTES,
+    LOOK_BYTES,
     Closed,
     CursorTold,
     Exited,
@@ -21,8 +23,8 @@ from outlive.protocols.terminal_socket.messages import (
     Redacted,
     ServerMessage,
     encode_message,
+    sane_start,
 )
-from outlive.protocols.terminal_socket.viewer_request import CONTEXT_BYTES, LOOK_BYTES, sane_start
 from outlive.protocols.websocket_frames import binary_frame, text_frame
 from outlive.store.output_log import OutputChunk, OutputLog
 

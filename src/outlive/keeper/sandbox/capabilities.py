@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from outlive.core.command import Profile
 from outlive.core.layout import Layout
-from outlive.core.sandbox import Profile
 from outlive.keeper.common.cgroups import find_limits
 from outlive.keeper.common.kernel import become_subreaper
 from outlive.keeper.common.locks import holder_of

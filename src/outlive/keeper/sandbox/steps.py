@@ -6,7 +6,7 @@ Pure: `confine` carries the steps out, `capabilities` finds out what the machine
 import resource
 from dataclasses import dataclass
 
-from outlive.core.sandbox import NO_LIMITS, Limits, Profile
+from outlive.core.command import NO_LIMITS, Limits, Profile
 
 _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC = 0x20000, 0x02000000, 0x04000000, 0x08000000
 _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000  # clone(2)

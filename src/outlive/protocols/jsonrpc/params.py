@@ -16,9 +16,9 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
 from outlive.operations.controls import Approving, Changes, Control, Denial, Resize, SignalRequest
+from outlive.operations.requests import Niceness
 from outlive.operations.start import StartOptions, check_streams, check_words
-from outlive.operations.values import Niceness
-from outlive.protocols.jsonrpc.happenings import EventName
+from outlive.protocols.jsonrpc.notifications import EventName
 from outlive.protocols.jsonrpc.views import Encoding
 
 OutputMode = Literal["lines", "chunk", "binary", "none"]

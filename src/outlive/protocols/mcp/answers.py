@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from outlive.core.command import Profile
 from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import State
 from outlive.core.location import HERE
 from outlive.core.process import ProcessRecord, Waiting
 from outlive.core.redactions import hidden_words
-from outlive.core.sandbox import Profile
 from outlive.protocols.mcp.results import error_sentence
 from outlive.protocols.plain import Line
 

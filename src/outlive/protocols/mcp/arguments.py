@@ -12,9 +12,8 @@ import orjson
 from msgspec import Meta
 
 from outlive.core.errors import InvalidRequest
-from outlive.operations.requests import convert_request
+from outlive.operations.requests import WaitSeconds, WholeSeconds, WorkspaceName, convert_request
 from outlive.operations.start import RunOptions, check_words
-from outlive.operations.values import WaitSeconds, WholeSeconds, WorkspaceName
 
 
 class ToolOptions(RunOptions, kw_only=True, frozen=True):

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from outlive.operations.requests import Seconds, Text, WaitSeconds, Words, WorkspaceName
 from outlive.operations.schemas import arguments_schema
 from outlive.operations.start import RunOptions, check_one_way
-from outlive.operations.values import Seconds, Text, WaitSeconds, Words, WorkspaceName
 from outlive.protocols.mcp.schemas import Schema, describe_tool
 from outlive.protocols.terminal.typed import check_keys
 

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from outlive.core.command import Profile
 from outlive.core.layout import Degraded
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord, Status, status_of
-from outlive.core.sandbox import Profile
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import process_view as jsonrpc_view
 

@@ -13,8 +13,8 @@ from msgspec import Meta
 
 from outlive.core.command import Command
 from outlive.operations.controls import Approving, Changes, ControlRequest, Denial, Resize, SignalRequest
+from outlive.operations.requests import Text, Timeout, Words
 from outlive.operations.start import StartOptions, check_one_way, check_words
-from outlive.operations.values import Text, Timeout, Words
 from outlive.protocols.terminal.requests import ExecuteRequest, InputRequest, NewTerminalRequest
 
 # The three ways to say what runs.

@@ -14,7 +14,7 @@ from msgspec import Meta
 from outlive.core.redactions import redacted_member
 from outlive.core.terminal import ENGINE, Executed, Form, Target, TerminalInfo, TerminalText
 from outlive.operations.controls import Resize
-from outlive.operations.values import BackendName, Cells, ProfileName, Tags, Text, WaitSeconds
+from outlive.operations.requests import BackendName, Cells, ProfileName, Tags, Text, WaitSeconds
 from outlive.protocols.terminal.typed import check_keys
 
 DEFAULT_BUDGET = 8000

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from outlive.server.access.peers import PEER, Peer
 from outlive.server.connection_limiter import SWEEP_S, ConnectionLimiter, ConnectionPhase
 from outlive.server.http.listeners import BACKLOG
-from outlive.server.http.raw_websocket import RawWebSocketProtocol
+from outlive.server.http.outbox import RawWebSocketProtocol
 from outlive.server.http.uvicorn_parts import (
     STATUS_LINE,
     ClientDisconnected,

@@ -20,16 +20,14 @@ from outlive.frontends.mcp.http.handshake import HandshakeMessages
 from outlive.frontends.mcp.http.requests import (
     HANDSHAKE_REVISIONS,
     Bad,
+    EventStream,
+    HttpExchange,
     Message,
+    error_body,
+    gone,
     header,
     parse_message,
     wants_of,
-)
-from outlive.frontends.mcp.http.responses import (
-    EventStream,
-    HttpExchange,
-    error_body,
-    gone,
 )
 from outlive.frontends.mcp.http.sdk_loader import SdkLoading
 from outlive.frontends.mcp.http.sessions import McpSession, McpSessions

@@ -12,12 +12,17 @@ from dataclasses import replace
 import orjson
 
 from outlive.core.errors import CommandRefused
-from outlive.frontends.mcp.http.calls import Calls, PlainCalls
-from outlive.frontends.mcp.http.raw_stream import BACKGROUND_TOOL, stream_background
-from outlive.frontends.mcp.http.requests import HANDSHAKE_REVISIONS, Message
-from outlive.frontends.mcp.http.responses import EventStream, Headers, HttpExchange, gone
+from outlive.frontends.mcp.http.calls import Asking, Calls, PlainCalls
+from outlive.frontends.mcp.http.output_events import BACKGROUND_TOOL, stream_background
+from outlive.frontends.mcp.http.requests import (
+    HANDSHAKE_REVISIONS,
+    EventStream,
+    Headers,
+    HttpExchange,
+    Message,
+    gone,
+)
 from outlive.frontends.mcp.http.sdk_loader import SdkLoading
-from outlive.frontends.mcp.http.server_requests import Asking
 from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.frontends.mcp.tools.contract import Toolbox

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from starlette.types import Receive, Scope, Send
 
+from outlive.frontends.mcp.http.calls import Ask
 from outlive.frontends.mcp.http.requests import Message
-from outlive.frontends.mcp.http.server_requests import Ask
 from outlive.frontends.mcp.tools.calls import Caller
 
 # Adds handlers to the SDK's server (`mcp.server.lowlevel.Server`) after ours; the product itself passes none.

@@ -16,8 +16,7 @@ from outlive.core.lifecycle import signal_number
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.pages import LeanPage, read_matches, read_page, read_tail
-from outlive.frontends.mcp.tools.readiness import wait_ready
-from outlive.frontends.mcp.tools.runner import Runner, is_visible
+from outlive.frontends.mcp.tools.runner import Runner, is_visible, wait_ready
 from outlive.frontends.mcp.tools.workspaces import Workspaces
 from outlive.protocols.mcp.answers import Circumstances, header
 from outlive.protocols.mcp.arguments import read_arguments

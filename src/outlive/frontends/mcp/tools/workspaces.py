@@ -11,11 +11,10 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from outlive.core.command import Command
+from outlive.core.command import Command, Profile, parse_profile
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord
-from outlive.core.sandbox import Profile, parse_profile
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.protocols.mcp.results import WorkspaceState, parse_state
