@@ -45,12 +45,12 @@ from outlive.policy.secret_patterns import parse_patterns
 from outlive.server.access.authenticator import Authenticator, TokenBook
 from outlive.server.access.guard import Guard, Names
 from outlive.server.access.peers import PEER, Peers, still_lives
-from outlive.server.connection_limiter import RateLimiter, counting
 from outlive.server.error_formats import ErrorFormats
 from outlive.server.http.boundary import AuditedErrors, ErrorBoundary
 from outlive.server.http.front_page import HEALTH_PATH, front_routes, unknown_path
 from outlive.server.http.http_server import Timed
 from outlive.server.http.tls import certificate_names
+from outlive.server.limiters import RateLimiter, counting
 from outlive.store.audit_trail import AuditTrail
 from outlive.store.token_file import TokenFile
 

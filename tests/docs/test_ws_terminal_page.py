@@ -7,7 +7,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from outlive.protocols.terminal_socket.messages import ClientMessage, ServerMessage
+from outlive.protocols.terminal_messages import ClientMessage, ServerMessage
 from outlive.server.error_formats import STATUS
 from tests.docs.pages import page
 from tests.support.server import OutliveServer

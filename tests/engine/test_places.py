@@ -6,7 +6,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.engine.queue.groups import StartSlots
+from outlive.engine.processes.groups import StartSlots
 
 
 @given(

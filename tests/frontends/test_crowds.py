@@ -15,8 +15,8 @@ from starlette.types import Scope as ASGIScope
 from starlette.websockets import WebSocket
 
 from outlive.policy.access import Access, Scope
-from outlive.server.connection_limiter import RateLimiter, counting
 from outlive.server.http.front_page import front_routes, unknown_path
+from outlive.server.limiters import RateLimiter, counting
 from tests.frontends.serving import admitted, served
 from tests.support.raw import http_get
 

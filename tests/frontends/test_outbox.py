@@ -9,7 +9,7 @@ import pytest
 from starlette.websockets import WebSocket, WebSocketState
 
 from outlive.core.cursor import Cursor
-from outlive.frontends.jsonrpc.subscription import Followers, OutputFormat
+from outlive.frontends.jsonrpc.subscriptions import Followers, OutputFormat
 from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.websocket_frames import binary_frame, text_frame
 from outlive.server.http.outbox import MessageOutbox, RawOutbox, open_outbox

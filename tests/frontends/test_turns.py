@@ -2,7 +2,7 @@
 
 import asyncio
 
-from outlive.server.connection_limiter import FairQueue
+from outlive.server.limiters import FairQueue
 
 
 async def test_a_quiet_principal_does_not_wait_behind_a_loud_one() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from outlive.server.connection_limiter import SWEEP_S, ConnectionLimiter, ConnectionPhase
+from outlive.server.limiters import SWEEP_S, ConnectionLimiter, ConnectionPhase
 
 
 class _Guest:

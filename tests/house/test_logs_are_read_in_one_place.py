@@ -18,7 +18,7 @@ _RAW = {
     "engine/processes/process.py",
     "engine/queries.py",
     "engine/terminals/execution.py",  # looks for marks, gives nothing else
-    "frontends/jsonrpc/subscription.py",
+    "frontends/jsonrpc/subscriptions.py",
     "frontends/rest/context.py",
     "frontends/rest/output.py",
     "frontends/terminal/door.py",

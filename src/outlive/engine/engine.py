@@ -12,17 +12,17 @@ from outlive.backends.contract import Backend
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
 from outlive.engine.audited_controls import AuditedControls
-from outlive.engine.changes.process_table import ChangeHandler, ProcessTable, StartOutcomes
 from outlive.engine.commands.policy_check import Policing
 from outlive.engine.commands.resolver import clean_environment
 from outlive.engine.commands.sandbox import Sandboxes
 from outlive.engine.controls import BulkControls, Controls
 from outlive.engine.health import Health
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
+from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.output_redaction import Redaction, Secrets
+from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
 from outlive.engine.processes.registry_feed import LiveTable, RegistryFeed
 from outlive.engine.queries import ConnectionProcesses, Queries
-from outlive.engine.queue.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.records import Records
 from outlive.engine.recovery.disk_watch import DiskWatch
 from outlive.engine.recovery.reconciliation import Reconciliation

@@ -15,10 +15,10 @@ from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.location import HERE, Location
 from outlive.core.process import NOTHING, Observation, ProcessRecord
-from outlive.engine.changes.process_table import ProcessTable
 from outlive.engine.processes import process as waiting
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
+from outlive.engine.processes.process_table import ProcessTable
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.recovery.recovery import Recovery
 from outlive.store.end_sentences import with_missing

@@ -16,7 +16,7 @@ from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Process
 from outlive.engine.processes.output_redaction import Redaction, Secrets
 from outlive.frontends.jsonrpc.readers import LineReader, PieceReader
-from outlive.frontends.jsonrpc.subscription import Subscription
+from outlive.frontends.jsonrpc.subscriptions import Subscription
 from outlive.policy.redaction import Redactor
 from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.keeper import Flags, Phase

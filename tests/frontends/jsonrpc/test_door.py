@@ -13,7 +13,7 @@ import pytest
 from outlive.core.errors import BackendUnavailable, InvalidState
 from outlive.core.process import Owner
 from outlive.frontends.jsonrpc.connection import Connection
-from outlive.frontends.jsonrpc.subscription import Subscription
+from outlive.frontends.jsonrpc.subscriptions import Subscription
 from tests.frontends.jsonrpc.playing import SETTINGS, Client, House, PlayedEngine, opened
 
 pytestmark = pytest.mark.anyio

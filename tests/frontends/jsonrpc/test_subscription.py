@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from outlive.core.lifecycle import State
 from outlive.frontends.jsonrpc.readers import StreamReader
-from outlive.frontends.jsonrpc.subscription import Subscription
+from outlive.frontends.jsonrpc.subscriptions import Subscription
 from outlive.protocols.keeper import Flags, Phase
 from tests.frontends.jsonrpc.following import (
     PROCESS_ID,

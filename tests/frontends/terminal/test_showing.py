@@ -15,7 +15,7 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.frontends.terminal import terminal_output as showing_module
 from outlive.frontends.terminal.terminal_output import TerminalOutput
 from outlive.protocols.keeper import Flags, Phase
-from outlive.protocols.terminal_socket.messages import Notice
+from outlive.protocols.terminal_messages import Notice
 from outlive.protocols.websocket_frames import TEXT, split_frames
 from tests.frontends.jsonrpc.following import WrittenProcess
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.protocols.terminal_socket.messages import sane_start
+from outlive.protocols.terminal_messages import sane_start
 
 _PARTS = st.one_of(
     st.text(st.characters(exclude_characters="\x07\x18\x1a\x1b", exclude_categories=["Cs"]), max_size=6).map(

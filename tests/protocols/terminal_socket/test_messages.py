@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest, ProtocolViolation
-from outlive.protocols.terminal_socket.messages import (
+from outlive.protocols.terminal_messages import (
     CONTROLLED,
     PLAIN,
     Closed,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes, is_process_id
-from outlive.engine.changes.process_table import ProcessTable
+from outlive.engine.processes.process_table import ProcessTable
 from outlive.engine.recovery.recovery import Recovery
 from outlive.engine.recovery.upkeep import Upkeep
 from outlive.store.registry import Registry

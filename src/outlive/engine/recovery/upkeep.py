@@ -12,9 +12,9 @@ from outlive.core.events import ProcessRemoved
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
-from outlive.engine.changes.process_table import ProcessTable
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.output_redaction import Secrets
+from outlive.engine.processes.process_table import ProcessTable
 from outlive.engine.processes.retention_time import RetentionTime
 from outlive.keeper.common.disk import Reserve
 from outlive.store.folder import read_folder

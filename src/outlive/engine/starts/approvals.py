@@ -20,13 +20,13 @@ from outlive.core.events import ApprovalDecided, ApprovalRequested
 from outlive.core.lifecycle import Cause
 from outlive.core.process import ProcessRecord
 from outlive.core.redactions import redacted_member
-from outlive.engine.changes.process_table import ChangeHandler, ProcessTable, StartOutcomes
 from outlive.engine.commands.policy_check import Policing
 from outlive.engine.commands.resolver import Resolved
 from outlive.engine.processes.event_publisher import EventPublisher
+from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.output_redaction import Redaction, TextMask
 from outlive.engine.processes.process import Process
-from outlive.engine.queue.groups import ConcurrencyLimits, PendingStarts
+from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
 from outlive.policy.judgement import Verdict, refusal
 from outlive.protocols.keeper import decode_spec, encode_spec
 from outlive.store.folder import encode_meta

@@ -15,10 +15,10 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
-from outlive.engine.changes.process_table import ChangeHandler, ProcessTable, StartOutcomes
+from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
-from outlive.engine.queue.groups import ConcurrencyLimits, PendingStarts
+from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.protocols.keeper import decode_spec
 from outlive.store.folder import base_record

@@ -26,7 +26,7 @@ from outlive.policy.access import Access
 from outlive.policy.access import Scope as AccessScope
 from outlive.server.access.guard import access_of
 from outlive.server.access.peers import PEER, Peer
-from outlive.server.connection_limiter import Take
+from outlive.server.limiters import Take
 
 _logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from outlive.policy.access import Access
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Broken, Pong, TerminalWanted, Unknown, parse_message
 from outlive.protocols.bridge.requests import Answer, Asking, Ignored, RequestMatcher
-from outlive.server.connection_limiter import Take
+from outlive.server.limiters import Take
 
 _logger = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from outlive.frontends.jsonrpc.context import Context, Observe
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.methods import METHODS, WORK_A_TURN, Answer, Concurrency, RequestBatch, work_of
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Session, Sessions
-from outlive.frontends.jsonrpc.subscription import Followers, OutputFormat
+from outlive.frontends.jsonrpc.subscriptions import Followers, OutputFormat
 from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
 from outlive.protocols.jsonrpc.output import FrameHeads
@@ -36,8 +36,8 @@ from outlive.protocols.jsonrpc.params import OutputMode
 from outlive.protocols.jsonrpc.requests import NULL_ID, Resumption, parse_binary, parse_frame
 from outlive.protocols.jsonrpc.views import process_view
 from outlive.protocols.websocket_frames import text_frame
-from outlive.server.connection_limiter import Take
 from outlive.server.http.outbox import Outbox
+from outlive.server.limiters import Take
 from outlive.server.shown_output import check_within
 from outlive.server.terminal_calls import TerminalCalls
 

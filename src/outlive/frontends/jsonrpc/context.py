@@ -10,7 +10,7 @@ from outlive.core.process import Owner
 from outlive.engine import AuditedControls, Engine, Process
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Session, Sessions
-from outlive.frontends.jsonrpc.subscription import Followers, OutputFormat
+from outlive.frontends.jsonrpc.subscriptions import Followers, OutputFormat
 from outlive.policy.access import Access, Scope
 from outlive.protocols.jsonrpc.params import OutputMode
 from outlive.server.terminal_calls import TerminalCalls

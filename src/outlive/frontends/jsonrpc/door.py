@@ -15,8 +15,8 @@ from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Sessions
 from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.jsonrpc.requests import Resumption
 from outlive.server.access.guard import access_of
-from outlive.server.connection_limiter import Take
 from outlive.server.http.outbox import open_outbox
+from outlive.server.limiters import Take
 from outlive.server.terminal_calls import TerminalCalls
 
 _PATH = "/ws/mcp"  # promise S0.1

@@ -20,8 +20,8 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.engine.queue.groups import StartSlots
-from outlive.frontends.jsonrpc.subscription import Followers, OutputFormat
+from outlive.engine.processes.groups import StartSlots
+from outlive.frontends.jsonrpc.subscriptions import Followers, OutputFormat
 
 
 class Holder(Protocol):

@@ -19,11 +19,11 @@ from outlive.engine import Engine, Process
 from outlive.frontends.terminal.terminal_output import newest_history
 from outlive.frontends.terminal.viewer import View, Viewer
 from outlive.policy.access import Access, Scope
-from outlive.protocols.terminal_socket.messages import CONTROLLED, Opening, chosen_subprotocol
+from outlive.protocols.terminal_messages import CONTROLLED, Opening, chosen_subprotocol
 from outlive.server.access.guard import access_of
-from outlive.server.connection_limiter import Take
 from outlive.server.error_formats import STATUS, Headers, send_error
 from outlive.server.http.outbox import open_outbox
+from outlive.server.limiters import Take
 from outlive.server.shown_output import check_within
 from outlive.store.rows import ProcessFilter
 

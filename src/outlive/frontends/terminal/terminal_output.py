@@ -12,7 +12,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.process import ProcessRecord
 from outlive.core.redactions import Redactions
 from outlive.engine import Process
-from outlive.protocols.terminal_socket.messages import (
+from outlive.protocols.terminal_messages import (
     CONTEXT_BYTES,
     LOOK_BYTES,
     Closed,

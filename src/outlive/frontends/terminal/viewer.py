@@ -24,7 +24,7 @@ from outlive.core.lifecycle import signal_number
 from outlive.core.process import ProcessRecord
 from outlive.engine import AuditedControls, Engine, Process
 from outlive.frontends.terminal.terminal_output import TerminalOutput
-from outlive.protocols.terminal_socket.messages import (
+from outlive.protocols.terminal_messages import (
     ClientMessage,
     EndOfFile,
     HelloMessage,
@@ -37,8 +37,8 @@ from outlive.protocols.terminal_socket.messages import (
     kind_of,
 )
 from outlive.protocols.websocket_frames import text_frame
-from outlive.server.connection_limiter import Take
 from outlive.server.http.outbox import Outbox
+from outlive.server.limiters import Take
 from outlive.server.sender import Sender
 from outlive.store.output_log import OutputLog
 

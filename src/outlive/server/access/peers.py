@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from outlive.core.errors import LimitExceeded
 from outlive.core.layout import Layout
-from outlive.engine.queue.groups import StartSlots
+from outlive.engine.processes.groups import StartSlots
 from outlive.keeper.common.callers import AcceptTurns, Ancestry, Descent, PeerProcess
 from outlive.keeper.common.files import read_pid
 from outlive.keeper.common.kernel import BOOT_ID, start_ticks, stat_fields

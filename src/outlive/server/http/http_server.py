@@ -18,7 +18,6 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlive.server.access.peers import PEER, Peer
-from outlive.server.connection_limiter import SWEEP_S, ConnectionLimiter, ConnectionPhase
 from outlive.server.http.listeners import BACKLOG
 from outlive.server.http.outbox import RawWebSocketProtocol
 from outlive.server.http.uvicorn_parts import (
@@ -28,6 +27,7 @@ from outlive.server.http.uvicorn_parts import (
     HttpToolsProtocol,
     ServerState,
 )
+from outlive.server.limiters import SWEEP_S, ConnectionLimiter, ConnectionPhase
 
 _PING_INTERVAL_S = 20.0  # keep-alive by ping frames alone (promise S0.21)
 _CLOSE_PATIENCE_S = 2.0  # for clients that do not read their last messages

@@ -22,11 +22,11 @@ from outlive.core.events import ProcessRecovered, ProcessStarted, StateChanged
 from outlive.core.identity import id_from_bytes
 from outlive.core.lifecycle import Cause, State
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
+from outlive.engine.processes.groups import ConcurrencyLimits
 from outlive.engine.processes.output_redaction import Redaction, hide_error
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_state import Change
 from outlive.engine.processes.registry_feed import LiveTable, RegistryFeed
-from outlive.engine.queue.groups import ConcurrencyLimits
 from outlive.protocols.keeper import Flags
 from outlive.store.registry import Registry
 from outlive.store.rows import StoredProcess
