@@ -56,6 +56,7 @@ _NOTHING = {
         (["x", "--grep", "-v"], {"grep": "-v"}),
         (["x", "--grep", "--follow"], {"grep": "--follow"}),
         (["x", "--grep", "a b"], {"grep": "a b"}),
+        (["x", "--grep", "--", "--follow"], {"grep": "--", "follow": True}),
         (["--", "x", "--follow", "-z"], {"more": ["--follow", "-z"]}),
         (["x", "--", "a", "--", "b"], {"more": ["a", "--", "b"]}),
         (["x", "-"], {"more": ["-"]}),

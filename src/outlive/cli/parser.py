@@ -1,37 +1,18 @@
-"""The one parser of the command line: words in, values by the parameters' names out. argparse, decision 170.
+"""The one parser of the command line: words in, values by the parameters' names out. Decision 170.
 
-argparse reads the flags, and gets them in a form that it cannot misread. Two things it does differently in each of its versions, and are
-done here: finding the places among the flags, and `--`. It writes no help: `help_page` does.
+Flags and places stand in any order. Writes no help: `help_page` does.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from outlive.cli.parameters import Parameter, UsageError
 
-_HELP_FLAGS = ("--help", "-h")
+_HELP = Parameter("help", "switch", "", "", ("--help", "-h"))
 
 
 class HelpAsked(Exception):
     """`--help` stands among the words."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
-
-
-class _Help(argparse.Action):
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        raise HelpAsked
-
-
-class _Formatter(argparse.HelpFormatter):
-    """argparse asks one for each argument, only to see that its metavar is right."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=80)  # else it imports shutil to ask the terminal: 10 ms
 
 
 def parse(parameters: Sequence[Parameter], words: Sequence[str]) -> dict[str, Any]:
@@ -45,72 +26,76 @@ def parse(parameters: Sequence[Parameter], words: Sequence[str]) -> dict[str, An
         UsageError: The words do not fit.
         HelpAsked: They ask for help.
     """
-    parser = _Parser(
-        add_help=False, allow_abbrev=False, formatter_class=_Formatter, argument_default=argparse.SUPPRESS
-    )
-    parser.add_argument(*_HELP_FLAGS, action=_Help, nargs=0)
-    for one in parameters:
-        if one.flags:
-            _add(parser, one)
-    flags, found = _apart(parameters, words)
-    given = vars(parser.parse_args(flags))
-    given |= _filled([one for one in parameters if not one.flags], found)
-    return {one.name: given.get(one.name, _default(one)) for one in parameters}
-
-
-def _default(one: Parameter) -> object:
-    return [] if one.kind == "many" else one.default
-
-
-def _add(parser: argparse.ArgumentParser, one: Parameter) -> None:
-    if one.kind == "switch":
-        parser.add_argument(*one.flags, dest=one.name, action="store_const", const=True)
-        if one.off:
-            parser.add_argument(one.off, dest=one.name, action="store_const", const=False)
-        return
-
-    def read(text: str) -> object:
-        try:
-            return one.read(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    action = "append" if one.kind == "many" else "store"
-    parser.add_argument(*one.flags, dest=one.name, action=action, type=read)
-
-
-def _apart(parameters: Sequence[Parameter], words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the flags, each value tied to its flag, and the words that are none."""
-    valued = {flag for one in parameters if one.kind != "switch" for flag in one.flags}
-    ends_flags = any(one.ends_flags for one in parameters)
-    flags: list[str] = []
+    known = {flag: one for one in (_HELP, *parameters) for flag in (*one.flags, one.off) if flag}
+    values: dict[str, Any] = {one.name: [] if one.kind == "many" else one.default for one in parameters}
     found: list[str] = []
+    unknown: list[str] = []
+    for flag, value in _flags_and_places(parameters, known, words):
+        if flag is None:
+            found.append(value or "")
+        elif (one := known.get(flag)) is None:
+            # Named at the end, all of them: a mistake in a flag that is known comes first, and so does --help.
+            unknown.append(flag if value is None else f"{flag}={value}")
+        else:
+            _take(one, flag, value, values)
+    if unknown:
+        raise UsageError(f"unrecognized arguments: {' '.join(unknown)}")
+    return values | _filled([one for one in parameters if not one.flags], found)
+
+
+def _take(one: Parameter, flag: str, value: str | None, values: dict[str, Any]) -> None:
+    """Put what one flag says among the values."""
+    name = flag if flag == one.off else "/".join(one.flags)
+    if one.kind == "switch":
+        if value is not None:
+            raise UsageError(f"argument {name}: ignored explicit argument {value!r}")
+        if one is _HELP:
+            raise HelpAsked
+        values[one.name] = flag != one.off
+        return
+    if value is None:
+        raise UsageError(f"argument {name}: expected one argument")
+    try:
+        read = one.read(value)
+    except ValueError as error:
+        raise UsageError(f"argument {name}: {error}") from None
+    values[one.name] = [*values[one.name], read] if one.kind == "many" else read
+
+
+def _flags_and_places(
+    parameters: Sequence[Parameter], known: dict[str, Parameter], words: Sequence[str]
+) -> Iterator[tuple[str | None, str | None]]:
+    """Yield each flag with its value, if it has one, and for each word that is no flag (None, the word)."""
+    ends_flags = any(one.ends_flags for one in parameters)
     rest = iter(words)
     for word in rest:
         if word == "--":
-            found += rest
+            yield from ((None, one) for one in rest)
         elif len(word) < 2 or not word.startswith("-"):
-            found.append(word)
+            yield None, word
             if ends_flags:
-                found += rest
+                yield from ((None, one) for one in rest)
+        elif word.startswith("--"):
+            flag, equals, value = word.partition("=")
+            # A value may begin with a dash itself (`--grep -v`): the next word is the value, whatever it is.
+            yield flag, value if equals else next(rest, None) if _is_valued(known, flag) else None
         else:
-            flags += _tied(word, valued, rest)
-    return flags, found
+            yield from _short_flags(word, known, rest)
 
 
-def _tied(word: str, valued: set[str], rest: Iterator[str]) -> Iterator[str]:
-    """Yield one word of flags as argparse cannot misread it: `-fn 5` as `-f` and `-n=5`."""
-    if word.startswith("--"):
-        value = next(rest, None) if word in valued else None
-        yield word if value is None else f"{word}={value}"
-        return
+def _short_flags(
+    word: str, known: dict[str, Parameter], rest: Iterator[str]
+) -> Iterator[tuple[str, str | None]]:
+    """Yield the flags of one word: `-fn5` and `-fn 5` are `-f` and `-n` with 5."""
     for place, letter in enumerate(word[1:], start=2):
-        flag = f"-{letter}"
-        if flag in valued:
-            value = word[place:].removeprefix("=") or next(rest, None)
-            yield flag if value is None else f"{flag}={value}"
+        if _is_valued(known, flag := f"-{letter}"):
+            yield flag, word[place:].removeprefix("=") or next(rest, None)
             return
-        yield flag
+        yield flag, None
+
+
+def _is_valued(known: dict[str, Parameter], flag: str) -> bool:
+    return flag in known and known[flag].kind != "switch"
 
 
 def _filled(places: Sequence[Parameter], words: Sequence[str]) -> dict[str, object]:
