@@ -1,20 +1,15 @@
-"""Which server may serve a state folder: `Ownership`, marks in the folder, and `take_over` between two servers (decision 141).
+"""Which server may serve a state folder: `Ownership`, the marks in the folder (decision 141).
 
 The marks are the operator's settings (`operator.json`), an operator's stop (`server.stopped`) and an owning service
 (`service.json`). A client that finds no server reads them before it starts one; the server that it starts obeys the settings.
 
-A server that a client has started yields to the operator's: `take_over` sends it the signal `HAND_OVER`. Such a server is
-recognized by `SELF_STARTED` in its command line. Nothing is lost: the keeper holds the commands, and clients connect again.
-
-Starting a server belongs to `discovery.server`; the lock itself to `state_folder` and `keeper.common.locks`.
+Starting a server belongs to `discovery.server`; which of two servers gets the folder to `server_lock`.
 """
 
 import contextlib
 import json
 import os
-import signal
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outlive.core.errors import ConfigInvalid
@@ -22,7 +17,6 @@ from outlive.core.layout import Layout
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.files import write_whole
 from outlive.keeper.common.kernel import BOOT_ID
-from outlive.keeper.common.locks import holder_of, take_lock
 from outlive.keeper.common.spawn import SERVICE_VARIABLE
 
 _SYSTEM_UNITS = "/etc/systemd/system/"
@@ -145,56 +139,3 @@ def _read(path: str) -> bytes | None:
             return file.read()
     except OSError:
         return None
-
-
-SELF_STARTED = "--self-started"
-HAND_OVER = signal.SIGUSR1
-# An orderly stop takes a tenth of a second. After 5 s the server hangs and is killed: everything that must survive that lies on
-# disk or with the keeper.
-_HAND_OVER_S = 5.0
-_POLL_S = 0.01
-
-
-def take_over(layout: Layout, *, say: Callable[[str], None]) -> int | None:
-    """Return the server's lock, after a server that a client has started has yielded; None when an operator's server holds it."""
-    asked: int | None = None  # the pid of the server that was asked to yield
-    until = time.monotonic() + _HAND_OVER_S
-    while True:
-        fd = take_lock(layout.server_lock)
-        if fd is not None:
-            return fd
-        pid = holder_of(layout.server_lock)
-        if pid is not None and pid != asked:
-            if pid and not _is_self_started(pid):
-                return None
-            if pid:  # 0: the holder has not written its pid yet
-                say(f"outlive: the server that a client has started (pid {pid}) hands over")
-                _send(layout, pid, HAND_OVER)
-                asked, until = pid, time.monotonic() + _HAND_OVER_S
-        if time.monotonic() > until:
-            if asked is None:
-                return None
-            _send(layout, asked, signal.SIGKILL)
-            until = time.monotonic() + _HAND_OVER_S
-            asked = None
-        time.sleep(_POLL_S)
-
-
-def _is_self_started(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return SELF_STARTED.encode() in file.read().split(b"\0")
-    except OSError:
-        return True  # it has just ended: the lock is free in a moment
-
-
-def _send(layout: Layout, pid: int, number: signal.Signals) -> None:
-    """Send a signal to the holder of the lock, and to no process that has inherited its pid."""
-    with contextlib.suppress(OSError):
-        pidfd = os.pidfd_open(pid)
-        try:
-            # Asked again once the pidfd is open: if this process still holds the lock, the pidfd is its own.
-            if holder_of(layout.server_lock) == pid:
-                signal.pidfd_send_signal(pidfd, number)
-        finally:
-            os.close(pidfd)

@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable, ConfigInvalid
 from outlive.core.layout import Layout
-from outlive.discovery.ownership import SELF_STARTED, Ownership, OwningUnit
 from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.sockets import connect_unix
 
+SELF_STARTED = "--self-started"  # in the command line of a server that a client has started
 _START_S = 20.0  # ten times as long as a start takes on a busy machine
 _RETURN_S = 1.0  # a server that has just gone may be restarted by its operator: nothing is started before
 _SERVICE_S = 10.0  # ten times as long as systemd needs to start a server that died
@@ -39,7 +39,6 @@ class Server:
     def __init__(self, layout: Layout, *, say: Callable[[str], None]) -> None:
         """Take the state folder, which exists; `say` gets a line for people when a server is started."""
         self._layout = layout
-        self._ownership = Ownership(layout)
         self._say = say
         self._starting = threading.Lock()
         self._was_there = False
@@ -82,6 +81,10 @@ class Server:
 
     def _start(self, is_abandoned: Callable[[], bool], *, after_stop: bool) -> socket.socket:
         """Start a server unless its lock is held, a unit owns it or an operator has stopped it; wait until one listens."""
+        # Start-up time: most callers find a server that listens, and need no marks.
+        from outlive.discovery.ownership import Ownership  # noqa: PLC0415
+
+        ownership = Ownership(self._layout)
         begun = time.monotonic()
         waits_until = begun + (_RETURN_S if self._was_there else 0.0)
         alive: int | None = None  # a descriptor that becomes readable when the server started here ends
@@ -96,10 +99,10 @@ class Server:
                         hint=f"See {self._layout.server_log} and `outlive doctor`.",
                     )
                 # A held lock means that a server is starting or stopping: then only waiting helps.
-                if alive is None and not is_served and (service := self._ownership.service()) is not None:
+                if alive is None and not is_served and (service := ownership.service()) is not None:
                     if now > begun + _SERVICE_S:
-                        raise self._owned(service)
-                elif alive is None and not is_served and self._ownership.is_stopped and not after_stop:
+                        raise self._owned(service.unit, service.start)
+                elif alive is None and not is_served and ownership.is_stopped and not after_stop:
                     raise self._stopped()
                 elif alive is None and now >= waits_until and not is_served:
                     self._say(f"outlive: starting the server of {self._layout.root}")
@@ -112,11 +115,11 @@ class Server:
                 os.close(alive)
         return connection
 
-    def _owned(self, service: OwningUnit) -> BackendUnavailable:
+    def _owned(self, unit: str, start: str) -> BackendUnavailable:
         return BackendUnavailable(
             "server_unavailable",
-            f"The server of {self._layout.root} belongs to the unit {service.unit}, which does not run.",
-            hint=f"Start it: {service.start}",
+            f"The server of {self._layout.root} belongs to the unit {unit}, which does not run.",
+            hint=f"Start it: {start}",
         )
 
     def _stopped(self) -> BackendUnavailable:

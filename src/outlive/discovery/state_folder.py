@@ -1,23 +1,18 @@
-"""The state folder: where it is, that it is this user's alone (mode 0700) and writable, and used by one server at a time.
+"""The state folder: where it is, that it is this user's alone (mode 0700), and that it is writable.
 
-The paths inside it belong to `core.layout`, the folder's identity to `keeper.common.folder_identity`.
+The paths inside it belong to `core.layout`, the folder's identity to `keeper.common.folder_identity`, and that one server at a
+time uses it to `server_lock`.
 """
 
 import contextlib
 import os
 import stat
-from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.core.state_path import VARIABLE, absolute_path, default_state_dir
-from outlive.discovery.config_paths import has_config_files
-from outlive.discovery.ownership import take_over
-from outlive.keeper.common.disk import Reserve
+from outlive.discovery.config_files import has_config_files
 from outlive.keeper.common.folder_identity import claim_folder
-from outlive.keeper.common.locks import holder_of, take_lock
 
 _PRIVATE = 0o700
 
@@ -80,69 +75,31 @@ def open_state_folder(path: str, *, to_write: bool = True) -> Layout:
         os.makedirs(path, mode=_PRIVATE, exist_ok=True)
         found = os.stat(path)
     except (FileExistsError, NotADirectoryError) as error:
-        raise _refusal(path, f"{error.filename or path} is not a folder") from error
+        raise unusable(path, f"{error.filename or path} is not a folder") from error
     except OSError as error:
-        raise _refusal(path, f"it cannot be made ({error.strerror})") from error
+        raise unusable(path, f"it cannot be made ({error.strerror})") from error
     if not stat.S_ISDIR(found.st_mode):
-        raise _refusal(path, "it is not a folder")
+        raise unusable(path, "it is not a folder")
     if found.st_uid != os.geteuid():
-        raise _refusal(path, f"it belongs to another user (uid {found.st_uid})")
+        raise unusable(path, f"it belongs to another user (uid {found.st_uid})")
     if found.st_mode & 0o077:
         # Output and sockets lie here: no other user may read them, whatever mode the folder was created with.
         os.chmod(path, _PRIVATE)
     if to_write and (not os.access(path, os.W_OK | os.X_OK) or _is_read_only(path)):
-        raise _refusal(path, "it is not writable")
+        raise unusable(path, "it is not writable")
     layout = Layout(path)
     _check_locks(layout)
     try:
         claim_folder(layout)
     except OSError as error:
-        raise _refusal(
+        raise unusable(
             path, f"it is a copy, and its new identity cannot be written ({error.strerror})"
         ) from error
     return layout
 
 
-class ServerLock:
-    """The exclusive right to serve a state folder; held until `__exit__` or the process's end, of any kind."""
-
-    def __init__(self, layout: Layout, *, say: Callable[[str], None] | None = None) -> None:
-        """Name the folder; nothing is locked yet. With `say` a server that a client has started must yield, as it reports."""
-        self._layout = layout
-        self._say = say
-        self._fd = -1
-
-    def __enter__(self) -> Self:
-        """Take the lock and write this process's pid into it.
-
-        Raises:
-            ConfigInvalid: `server_running`; the message names the other server's pid.
-        """
-        try:
-            fd = Reserve(self._layout.root).fit(lambda: take_lock(self._layout.server_lock))
-            if fd is None and self._say is not None:
-                fd = take_over(self._layout, say=self._say)
-        except OSError as error:
-            raise _refusal(self._layout.root, f"its lock cannot be opened ({error.strerror})") from error
-        if fd is None:
-            pid = holder_of(self._layout.server_lock)
-            raise ConfigInvalid(
-                "server_running",
-                f"Another outlive server (pid {pid or 'unknown'}) already serves {self._layout.root}.",
-                hint="Stop that one first, or serve another folder: --state-dir FOLDER.",
-                details={"pid": pid},
-            )
-        self._fd = fd
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Release the lock for the next server."""
-        os.close(self._fd)
-
-
-def _refusal(path: str, reason: str) -> ConfigInvalid:
+def unusable(path: str, reason: str) -> ConfigInvalid:
+    """Return the error that says why a state folder cannot be used."""
     return ConfigInvalid("state_folder", f"The state folder {path} cannot be used: {reason}.")
 
 

@@ -12,7 +12,8 @@ from outlive.cli.parameters import JSON, STATE_DIR, option, takes
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.layout import Layout
-from outlive.discovery.state_folder import ServerLock, layout_of
+from outlive.discovery.server_lock import ServerLock
+from outlive.discovery.state_folder import layout_of
 from outlive.policy.tokens import Token
 from outlive.store.audit_chain import FIRST
 from outlive.store.audit_trail import AuditTrail

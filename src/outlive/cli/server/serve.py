@@ -23,8 +23,10 @@ from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.discovery.config_files import read_config_files
 from outlive.discovery.keeper import ensure_keeper
-from outlive.discovery.ownership import SELF_STARTED, Ownership
-from outlive.discovery.state_folder import ServerLock, layout_of, open_state_folder, working_folder
+from outlive.discovery.ownership import Ownership
+from outlive.discovery.server import SELF_STARTED
+from outlive.discovery.server_lock import ServerLock
+from outlive.discovery.state_folder import layout_of, open_state_folder, working_folder
 from outlive.keeper.common.kernel import set_dumpable
 from outlive.keeper.common.spawn import remember_soft_limit
 from outlive.server.http.listeners import Listeners

@@ -26,7 +26,8 @@ from outlive.cli.output import say, show_json
 from outlive.cli.server.notify import Notifier
 from outlive.config import Settings
 from outlive.core.layout import Layout
-from outlive.discovery.ownership import HAND_OVER, Ownership
+from outlive.discovery.ownership import Ownership
+from outlive.discovery.server_lock import HAND_OVER
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.files import read_small, write_whole
 from outlive.keeper.common.folder_identity import moved_to

@@ -1,0 +1,112 @@
+"""One server at a time for a state folder: `ServerLock`, and how a server that a client has started yields to the operator's.
+
+Such a server is recognized by `SELF_STARTED` in its command line; it is sent the signal `HAND_OVER`. Nothing is lost: the keeper
+holds the commands, and clients connect again (decision 141).
+
+The lock itself belongs to `keeper.common.locks`, the marks in the folder to `ownership`.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from outlive.core.errors import ConfigInvalid
+from outlive.core.layout import Layout
+from outlive.discovery.server import SELF_STARTED
+from outlive.discovery.state_folder import unusable
+from outlive.keeper.common.disk import Reserve
+from outlive.keeper.common.locks import holder_of, take_lock
+
+HAND_OVER = signal.SIGUSR1
+# An orderly stop takes a tenth of a second. After 5 s the server hangs and is killed: everything that must survive that lies on
+# disk or with the keeper.
+_HAND_OVER_S = 5.0
+_POLL_S = 0.01
+
+
+class ServerLock:
+    """The exclusive right to serve a state folder; held until `__exit__` or the process's end, of any kind."""
+
+    def __init__(self, layout: Layout, *, say: Callable[[str], None] | None = None) -> None:
+        """Name the folder; nothing is locked yet. With `say` a server that a client has started must yield, as it reports."""
+        self._layout = layout
+        self._say = say
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        """Take the lock and write this process's pid into it.
+
+        Raises:
+            ConfigInvalid: `server_running`; the message names the other server's pid.
+        """
+        try:
+            fd = Reserve(self._layout.root).fit(lambda: take_lock(self._layout.server_lock))
+            if fd is None and self._say is not None:
+                fd = take_over(self._layout, say=self._say)
+        except OSError as error:
+            raise unusable(self._layout.root, f"its lock cannot be opened ({error.strerror})") from error
+        if fd is None:
+            pid = holder_of(self._layout.server_lock)
+            raise ConfigInvalid(
+                "server_running",
+                f"Another outlive server (pid {pid or 'unknown'}) already serves {self._layout.root}.",
+                hint="Stop that one first, or serve another folder: --state-dir FOLDER.",
+                details={"pid": pid},
+            )
+        self._fd = fd
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Release the lock for the next server."""
+        os.close(self._fd)
+
+
+def take_over(layout: Layout, *, say: Callable[[str], None]) -> int | None:
+    """Return the server's lock, after a server that a client has started has yielded; None when an operator's server holds it."""
+    asked: int | None = None  # the pid of the server that was asked to yield
+    until = time.monotonic() + _HAND_OVER_S
+    while True:
+        fd = take_lock(layout.server_lock)
+        if fd is not None:
+            return fd
+        pid = holder_of(layout.server_lock)
+        if pid is not None and pid != asked:
+            if pid and not _is_self_started(pid):
+                return None
+            if pid:  # 0: the holder has not written its pid yet
+                say(f"outlive: the server that a client has started (pid {pid}) hands over")
+                _send(layout, pid, HAND_OVER)
+                asked, until = pid, time.monotonic() + _HAND_OVER_S
+        if time.monotonic() > until:
+            if asked is None:
+                return None
+            _send(layout, asked, signal.SIGKILL)
+            until = time.monotonic() + _HAND_OVER_S
+            asked = None
+        time.sleep(_POLL_S)
+
+
+def _is_self_started(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return SELF_STARTED.encode() in file.read().split(b"\0")
+    except OSError:
+        return True  # it has just ended: the lock is free in a moment
+
+
+def _send(layout: Layout, pid: int, number: signal.Signals) -> None:
+    """Send a signal to the holder of the lock, and to no process that has inherited its pid."""
+    with contextlib.suppress(OSError):
+        pidfd = os.pidfd_open(pid)
+        try:
+            # Asked again once the pidfd is open: if this process still holds the lock, the pidfd is its own.
+            if holder_of(layout.server_lock) == pid:
+                signal.pidfd_send_signal(pidfd, number)
+        finally:
+            os.close(pidfd)
