@@ -20,6 +20,8 @@ from outlive.cli.parameters import (
 )
 from outlive.cli.parser import HelpAsked, parse
 from outlive.cli.program import PROGRAM, Group, Verb
+from outlive.operations.schemas import arguments_schema, member_names
+from outlive.operations.start import RunOptions, StartOptions
 from tests.cli.launching import run
 
 _PARAMETERS = (
@@ -158,3 +160,20 @@ def test_the_help_says_how_another_server_is_reached() -> None:
     shown = run("--help", env={"NO_COLOR": "1"}).stdout
     for flag in ("--host URL", "--token-file FILE", "--ca FILE", "--version"):
         assert flag in shown
+
+
+def test_flags_of_a_start_say_what_every_frontend_says() -> None:
+    """One declaration (`operations.start`) has the sentence, the words and the bounds; what is no flag is named here."""
+    declared = arguments_schema(StartOptions)["properties"]
+    flags = {one.name.removesuffix("_s"): one for one in PROGRAM.find("run").action.parameters}  # type: ignore[union-attr]
+    # Of these the command line means something else: it has a folder and an environment of its own.
+    own = {"cwd", "env", "pty"}
+    derived = (set(flags) & set(declared)) - own
+    assert set(member_names(RunOptions)) - derived == {"cwd", "env", "env_secrets", "umask"}
+    for name in derived:
+        assert flags[name].sentence.startswith(declared[name]["description"]), name
+    assert set(flags["isolation"].choices) == set(declared["isolation"]["enum"])
+    most = declared["group_limit"]["maximum"]
+    assert flags["group_limit"].read(str(most)) == most
+    with pytest.raises(ValueError, match=f"not in the range 1<=x<={most}"):
+        flags["group_limit"].read(str(most + 1))

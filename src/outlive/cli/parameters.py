@@ -123,17 +123,27 @@ def count(
     note = bounds if default is None else f"default: {default}; {bounds}"
 
     def read(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise ValueError(f"{text[:20]!r} is no whole number") from None
-        if number < least or (most is not None and number > most):
-            raise ValueError(f"{number} is not in the range {bounds}")
-        return number
+        return whole_number(text, least=least, most=most)
 
     return Parameter(
         to or _name(flags[0]), "one", metavar, about, flags, read=read, default=default, note=note
     )
+
+
+def whole_number(text: str, *, least: int, most: int | None) -> int:
+    """Return the whole number that a text says.
+
+    Raises:
+        ValueError: It says none, or one that is out of bounds.
+    """
+    try:
+        found = int(text)
+    except ValueError:
+        raise ValueError(f"{text[:20]!r} is no whole number") from None
+    if found < least or (most is not None and found > most):
+        bounds = f"x>={least}" if most is None else f"{least}<=x<={most}"
+        raise ValueError(f"{found} is not in the range {bounds}")
+    return found
 
 
 def seconds(
@@ -144,17 +154,26 @@ def seconds(
     note = "; ".join(word for word in ("" if default is None else f"default: {default}", bounds) if word)
 
     def read(text: str) -> float:
-        try:
-            number = float(text)
-        except ValueError:
-            raise ValueError(f"{text[:20]!r} is no number") from None
-        if least is not None and not number >= least:
-            raise ValueError(f"{number} is not in the range {bounds}")
-        return number
+        found = number(text)
+        if least is not None and not found >= least:
+            raise ValueError(f"{found} is not in the range {bounds}")
+        return found
 
     return Parameter(
         to or _name(flag), "one", "SECONDS", about, (flag,), read=read, default=default, note=note
     )
+
+
+def number(text: str) -> float:
+    """Return the number that a text says.
+
+    Raises:
+        ValueError: It says none.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text[:20]!r} is no number") from None
 
 
 def place(name: str, metavar: str, *, about: str, is_required: bool = True) -> Parameter:

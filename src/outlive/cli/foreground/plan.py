@@ -1,67 +1,69 @@
-"""How a command is to be run, from what the command line says and what our own descriptors are. Pure.
+"""How a command is to be run, from what the command line says and what our own descriptors are; and what `--limit` says. Pure.
 
-What `--limit` says, as the server takes it. Pure.
+Named tuples instead of dataclasses: `outlive run` makes these classes at every call, and dataclasses take eight times as long.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from outlive.core.errors import InvalidRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForegroundOptions:
+class ForegroundOptions(NamedTuple):
     """What the command line of `run` says; times are seconds.
 
-    `argv` is a program and its arguments, `line` a shell line: exactly one of them is there.
+    `argv` is a program and its arguments, `line` a shell line: exactly one of them is there. `passed` are options of the start
+    that the server gets as they are, by their names in `client.StartOptions`; only those that were given.
     """
 
     argv: tuple[str, ...] = ()
     line: str | None = None
     is_detached: bool = False
     pty: bool | None = None
-    timeout_s: float | None = None
     wait_for: str | None = None
     tags: tuple[str, ...] = ()
-    group: str | None = None
-    group_limit: int | None = None
     cwd: str | None = None
     env: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
-    profile: str | None = None
     limits: tuple[str, ...] = ()
-    backend: str | None = None
-    image: str | None = None
-    isolation: str | None = None
-    grant: str | None = None
-    grace_s: float | None = None
     detach_keys: str = "ctrl-p,ctrl-q"
     as_json: bool = False
+    passed: Mapping[str, Any] = MappingProxyType({})
 
-    def __post_init__(self) -> None:
-        """Refuse what makes no sense.
+    @property
+    def profile(self) -> str | None:
+        """Its sandbox; None is the server's default."""
+        return self.passed.get("profile")
 
-        Raises:
-            InvalidRequest: No command, or two; JSON where the command's own output goes.
-        """
-        if bool(self.argv) == (self.line is not None):
-            raise InvalidRequest(
-                "invalid_params",
-                "There is no command." if not self.argv else "Pass either -c LINE or a program, not both.",
-                hint="outlive run -- PROGRAM ARGUMENTS, or outlive run -c 'a shell line'.",
-            )
-        if self.as_json and not self.is_detached:
-            raise InvalidRequest(
-                "invalid_params",
-                "--json needs --detach: in the foreground stdout is the command's.",
-                hint="Add -d, or ask `outlive inspect --json` afterwards.",
-            )
+    @property
+    def backend(self) -> str | None:
+        """Where it runs; None is the server's default."""
+        return self.passed.get("backend")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Descriptors:
+def check_options(options: ForegroundOptions) -> None:
+    """Refuse what makes no sense.
+
+    Raises:
+        InvalidRequest: No command, or two; JSON where the command's own output goes.
+    """
+    if bool(options.argv) == (options.line is not None):
+        raise InvalidRequest(
+            "invalid_params",
+            "There is no command." if not options.argv else "Pass either -c LINE or a program, not both.",
+            hint="outlive run -- PROGRAM ARGUMENTS, or outlive run -c 'a shell line'.",
+        )
+    if options.as_json and not options.is_detached:
+        raise InvalidRequest(
+            "invalid_params",
+            "--json needs --detach: in the foreground stdout is the command's.",
+            hint="Add -d, or ask `outlive inspect --json` afterwards.",
+        )
+
+
+class Descriptors(NamedTuple):
     """What our own standard descriptors are: terminals, and whether stdout and stderr are one and the same file."""
 
     is_stdin_terminal: bool
@@ -69,8 +71,7 @@ class Descriptors:
     is_one_output: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(NamedTuple):
     """How the command gets its standard streams.
 
     `stdin`: "lent" (it reads our descriptor itself), "typed" (we read the terminal and write to it), "fed" (we read our stdin
@@ -98,7 +99,7 @@ def plan_run(options: ForegroundOptions, found: Descriptors) -> Plan:
     return Plan(stdio="merge" if found.is_one_output else "pipes", stdin=stdin)
 
 
-_EXAMPLES = "cpu=10m, cpus=1.5, memory=2G, files=256, processes=50"
+LIMIT_EXAMPLES = "cpu=10m, cpus=1.5, memory=2G, files=256, processes=50"
 
 
 def parse_limits(words: Sequence[str]) -> Mapping[str, float]:
@@ -117,12 +118,12 @@ def parse_limits(words: Sequence[str]) -> Mapping[str, float]:
         name, equals, value = word.partition("=")
         if not equals or name not in readers:
             text = f"--limit {word[:60]!r}: a limit is NAME=VALUE, and the names are {', '.join(readers)}."
-            raise InvalidRequest("invalid_params", text, hint=f"For instance {_EXAMPLES}.")
+            raise InvalidRequest("invalid_params", text, hint=f"For instance {LIMIT_EXAMPLES}.")
         try:
             found[name] = readers[name](value)
         except ValueError as error:
             text = f"--limit {word[:60]!r}: {error}."
-            raise InvalidRequest("invalid_params", text, hint=f"For instance {_EXAMPLES}.") from None
+            raise InvalidRequest("invalid_params", text, hint=f"For instance {LIMIT_EXAMPLES}.") from None
     return found
 
 

@@ -26,7 +26,6 @@ from outlive.client import (
     StartFailed,
     StartOptions,
 )
-from outlive.core.command import Profile, listed_environment
 from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.location import DOCKER, parse_isolation
@@ -190,7 +189,10 @@ def _start_options(
     is_contained = options.backend == DOCKER
     if is_contained:  # PATH and the rest are the image's
         environment = {}
-    elif options.profile not in {None, Profile.OPEN}:  # what nobody has named is not for it
+    elif options.profile not in {None, "open"}:  # a variable that was not named is not for it
+        # Start-up time: most commands are run without a sandbox.
+        from outlive.core.command import listed_environment  # noqa: PLC0415
+
         environment = dict(listed_environment(ours))
     environment.update(_variables(options.env))
     wanted: StartOptions = {
@@ -207,24 +209,14 @@ def _start_options(
 def _common(options: ForegroundOptions, plan: Plan, size: tuple[int, int] | None) -> StartOptions:
     """Return what a start is told wherever it runs."""
     wanted: StartOptions = {
-        "profile": options.profile,
-        "timeout_s": options.timeout_s,
-        "grace_s": options.grace_s,
         "tags": parse_tags(options.tags),
-        "group": options.group,
-        "group_limit": options.group_limit,
         "pty": plan.stdio == "pty",
         "merge": plan.stdio == "merge",
         "stdin": "lent" if plan.stdin == "lent" else "none" if plan.stdin == "none" else "pipe",
     }
-    if options.backend is not None:
-        wanted["backend"] = options.backend
-    if options.image is not None:
-        wanted["image"] = options.image
-    if options.isolation is not None:
-        wanted["isolation"] = parse_isolation(options.isolation)
-    if options.grant is not None:
-        wanted["grant"] = options.grant
+    wanted |= options.passed  # type: ignore[typeddict-item] # named and typed by the flags of `run`
+    if (isolation := options.passed.get("isolation")) is not None:
+        wanted["isolation"] = parse_isolation(isolation)
     if options.limits:
         wanted["limits"] = parse_limits(options.limits)
     if plan.stdin in {"typed", "fed"} and plan.stdio == "pty":

@@ -17,7 +17,7 @@ import signal
 import termios
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _LEAVES = (b"\x1b[?1049l", b"\x1b[?1047l", b"\x1b[?47l")  # xterm: back from the alternate screen
 _ENTERS = (b"\x1b[?1049h", b"\x1b[?1047h", b"\x1b[?47h")
@@ -189,8 +189,7 @@ _LFLAG, _INNER_TERMINAL_CC = 3, 6
 _STOP_BIT = 1 << (signal.SIGTSTP - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class InnerTerminal:
+class InnerTerminal(NamedTuple):
     """One look at it.
 
     `suspend_key`: the byte that suspends, b"" where there is none. `makes_signal`: the terminal makes SIGTSTP of it; else

@@ -1,18 +1,27 @@
-"""`outlive run`: what a command in the foreground is given; how it is run is `outlive.cli.foreground`'s.
+"""`outlive run`: a command in the foreground that can be left, or one that is left at once.
 
-`outlive run`: a command in the foreground that can be left, or one that is left at once.
+Flags that are options of every start take their sentences and bounds from `operations.start`. How the command is run belongs to
+`outlive.cli.foreground`.
 """
 
 import contextlib
 import functools
 import os
 import threading
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from outlive.cli.far import a_client, far_url
 from outlive.cli.foreground.delivery import Delivery, leave_behind
 from outlive.cli.foreground.keyboard import DetachKeys, feed
-from outlive.cli.foreground.plan import Descriptors, ForegroundOptions, Plan, plan_run
+from outlive.cli.foreground.plan import (
+    LIMIT_EXAMPLES,
+    Descriptors,
+    ForegroundOptions,
+    Plan,
+    check_options,
+    plan_run,
+)
 from outlive.cli.foreground.session import ForegroundSession, Readiness, own_terminal
 from outlive.cli.foreground.signals import OURS_FAILED, EarlySignals, die_of, exit_as, failed_start
 from outlive.cli.foreground.start import Surroundings, start, start_elsewhere
@@ -21,13 +30,14 @@ from outlive.cli.output import say, show, show_error, show_json
 from outlive.cli.parameters import (
     DETACH_KEYS_DEFAULT,
     SERVER,
-    count,
+    Parameter,
+    number,
     option,
     options,
     places,
-    seconds,
     switch,
     takes,
+    whole_number,
 )
 from outlive.client import Client, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.address import say_nothing
@@ -44,6 +54,7 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
     Raises:
         OutliveError: The command line makes no sense.
     """
+    check_options(options)
     surroundings = Surroundings.found()
     readiness = None if options.wait_for is None else Readiness(options.wait_for)
     keys = DetachKeys(options.detach_keys)
@@ -66,7 +77,7 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
         try:
             options, is_elsewhere = _placed(options, client)
             if is_elsewhere and plan.stdin == "lent":
-                plan = replace(plan, stdin="fed")
+                plan = plan._replace(stdin="fed")
             if is_elsewhere:
                 process = start_elsewhere(client, options, plan, size=size)
             else:
@@ -100,7 +111,7 @@ def _placed(options: ForegroundOptions, client: Client) -> tuple[ForegroundOptio
     if far_url() is not None:
         return options, True
     if options.backend is None and (backend := client.default_backend()) != LOCAL:
-        options = replace(options, backend=backend)
+        options = options._replace(passed={**options.passed, "backend": backend})
     return options, options.backend not in {None, LOCAL, DOCKER}
 
 
@@ -188,6 +199,50 @@ def _descriptors() -> Descriptors:
     )
 
 
+def _of_start(
+    member: str, *short: str, metavar: str, more: str = "", kind: Literal["one", "many"] = "one"
+) -> Parameter:
+    """Return the flag for an option that every frontend takes: its sentence is `operations.start`'s; `more` stands behind it."""
+
+    def about() -> str:
+        declared = _declared(member)
+        words = [declared["description"], more]
+        if "integer" in declared.get("type", ()):
+            words.append(f" [{declared['minimum']}<=x<={declared['maximum']}]")
+        return " ".join(filter(None, words))
+
+    flag = f"--{member.removesuffix('_s').replace('_', '-')}"
+    return Parameter(member, kind, metavar, about, (flag, *short))
+
+
+def _declared(member: str) -> Mapping[str, Any]:
+    """Return the schema of an option of a start, by its name here."""
+    # Start-up time: only a help page, the shell's completion or a flag with a bound asks for it.
+    from outlive.operations.schemas import arguments_schema  # noqa: PLC0415
+    from outlive.operations.start import StartOptions  # noqa: PLC0415
+
+    found: Mapping[str, Any] = arguments_schema(StartOptions)["properties"][member.removesuffix("_s")]
+    return found
+
+
+def _within_bounds(text: str) -> int:
+    """Read `--group-limit` as every frontend does."""
+    declared = _declared("group_limit")
+    return whole_number(text, least=declared["minimum"], most=declared["maximum"])
+
+
+# What goes to the server as it is, if it is given.
+_PASSED = (
+    _of_start("timeout_s", metavar="SECONDS", more="It exits with 124 then.")._replace(read=number),
+    _of_start("group", "-g", metavar="NAME"),
+    _of_start("group_limit", metavar="COUNT")._replace(read=_within_bounds),
+    _of_start("profile", metavar="PROFILE", more="The server's default, or a stronger one."),
+    _of_start("backend", metavar="NAME", more="The server's default else."),
+    _of_start("image", metavar="IMAGE"),
+    _of_start("isolation", metavar="session|strict"),
+    _of_start("grant", metavar="SCOPE[:TIME]"),
+    _of_start("grace_s", metavar="SECONDS")._replace(read=number),
+)
 _PARAMETERS = (
     places(
         "argv", "[--] COMMAND...", about="A program and its arguments.", is_required=False, ends_flags=True
@@ -200,20 +255,13 @@ _PARAMETERS = (
         about="Give it a terminal, or not; by default where stdin and stdout are one.",
         default=None,
     ),
-    seconds("--timeout", about="End its tree then, and exit with 124.", to="timeout_s"),
     option(
         "--wait-for",
         metavar="TEXT|:PORT",
         about="Return once its output contains the text, or it listens on the port; it runs on.",
     ),
-    options("--tag", metavar="NAME=VALUE", about="Names of yours, kept with it.", to="tags"),
-    option("--group", "-g", metavar="NAME", about="Its group."),
-    count(
-        "--group-limit",
-        metavar="COUNT",
-        about="How many of the group run at once from now on; more wait.",
-        least=1,
-    ),
+    _of_start("tags", metavar="NAME=VALUE", kind="many")._replace(flags=("--tag",)),
+    # These three mean something else where the caller has a folder and an environment of its own.
     option("--cwd", metavar="FOLDER", about="Its working folder instead of this one."),
     options("--env", metavar="NAME=VALUE", about="Added to the environment.", to="env"),
     options(
@@ -222,34 +270,10 @@ _PARAMETERS = (
         about="A variable of yours that is given to it and written nowhere.",
         to="secrets",
     ),
-    option(
-        "--profile",
-        metavar="PROFILE",
-        about="Its sandbox: open, guarded, workspace, offline or sealed; the server's default, or stronger.",
+    _of_start("limits", metavar="NAME=VALUE", more=f"{LIMIT_EXAMPLES}.", kind="many")._replace(
+        flags=("--limit",)
     ),
-    options(
-        "--limit",
-        metavar="NAME=VALUE",
-        about="What it may take, the server's bound or less: cpu=10m, cpus=1.5, memory=2G, files=256, processes=50.",
-        to="limits",
-    ),
-    option(
-        "--backend",
-        metavar="NAME",
-        about="Where it runs: local, docker, or the name of a node; the server's default else.",
-    ),
-    option("--image", metavar="IMAGE", about="The image of its container."),
-    option(
-        "--isolation",
-        metavar="session|strict",
-        about="A container that others share, or one of its own.",
-    ),
-    option(
-        "--grant",
-        metavar="SCOPE[:TIME]",
-        about="Let it use outlive itself while it runs, by a token in its OUTLIVE_TOKEN: read, run or admin; run:1h.",
-    ),
-    seconds("--grace", about="Time between TERM and KILL.", to="grace_s"),
+    *_PASSED,
     option(
         "--detach-keys",
         metavar="KEYS",
@@ -267,7 +291,8 @@ Exits as the command did. 124: its time was up, 125: outlive failed, 126: not ex
 @takes(*_PARAMETERS, *SERVER, more=_MORE.rstrip("\n"))
 def run(*, state_dir: str | None, no_start: bool, argv: list[str], **wanted: object) -> int:
     """Run the command, and end as it did."""
+    passed = {one.name: value for one in _PASSED if (value := wanted.pop(one.name)) is not None}
     # Every other parameter has the name of a field of `ForegroundOptions`.
     found = {name: tuple(value) if isinstance(value, list) else value for name, value in wanted.items()}
-    options = ForegroundOptions(argv=tuple(argv), **found)  # type: ignore[arg-type] # the parser has typed them
+    options = ForegroundOptions(argv=tuple(argv), passed=passed, **found)  # type: ignore[arg-type] # the parser has typed them
     return run_command(options, state_dir=state_dir, no_start=no_start)
