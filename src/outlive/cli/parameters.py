@@ -5,7 +5,7 @@ instead of dataclasses: `outlive --help` imports this, and dataclasses would be 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, Literal, NamedTuple, ParamSpec, cast
+from typing import Any, Generic, Literal, NamedTuple, ParamSpec, cast
 
 _P = ParamSpec("_P")
 Kind = Literal["switch", "one", "many"]
@@ -63,8 +63,19 @@ class Parameter(NamedTuple):
         return words if is_choice else ()
 
 
+class ServerFlags(NamedTuple):
+    """What every verb that asks a server takes: which server, whether it may be started, and the form of the answer."""
+
+    state_dir: str | None
+    no_start: bool
+    as_json: bool
+
+
 class Action(Generic[_P]):
-    """A verb's function with what it takes; the program calls it by the parameters' names."""
+    """A verb's function with what it takes; the program calls it by the parameters' names.
+
+    The flags of `SERVER` come as one argument, `server`.
+    """
 
     def __init__(self, function: Callable[_P, int], parameters: Sequence[Parameter], *, more: str) -> None:
         """Take them; `more` are paragraphs for the help page behind the verb's sentence."""
@@ -78,7 +89,10 @@ class Action(Generic[_P]):
 
     def call(self, given: Mapping[str, object]) -> int:
         """Do it with what the parser has found, by name."""
-        return cast("Callable[..., int]", self._function)(**given)
+        arguments: dict[str, Any] = dict(given)
+        if set(ServerFlags._fields) <= set(given):
+            arguments["server"] = ServerFlags(*map(arguments.pop, ServerFlags._fields))
+        return cast("Callable[..., int]", self._function)(**arguments)
 
 
 def takes(*parameters: Parameter, more: str = "") -> Callable[[Callable[_P, int]], Action[_P]]:

@@ -5,7 +5,6 @@ A verb that names several processes goes on when one of them fails, says why, an
 What a person may call a process on the command line: its id, the end of its id, or its pid.
 """
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -13,6 +12,7 @@ from typing import TypeVar
 
 from outlive.cli.far import a_client
 from outlive.cli.output import say, show_error, show_json
+from outlive.cli.parameters import ServerFlags
 from outlive.client import Client, InvalidRequest, OutliveError, Process, ProcessNotFound
 from outlive.client.results import ProcessInfo, ProcessStats
 from outlive.core.errors import error_from_slug
@@ -67,11 +67,9 @@ _FAILED = 1
 _PAGE = 1000  # the most that one answer lists
 
 
-@contextlib.contextmanager
-def connected(state_dir: str | None, *, no_start: bool) -> Iterator[Client]:
-    """Yield a client of the server that was asked for, or of the state folder's, which is started where none runs."""
-    with a_client(state_dir, no_start=no_start) as client:
-        yield client
+def connected(server: ServerFlags) -> Client:
+    """Return a client of the server that was asked for, or of the state folder's, which is started where none runs."""
+    return a_client(server.state_dir, no_start=server.no_start)
 
 
 class Selection:

@@ -7,7 +7,7 @@ only to follow (`log_follow`), and for a name that the folder does not tell.
 import os
 
 from outlive.cli.logs.log_view import LogShower, LogView
-from outlive.cli.parameters import NAME, SERVER, UsageError, count, option, switch, takes
+from outlive.cli.parameters import NAME, SERVER, ServerFlags, UsageError, count, option, switch, takes
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
@@ -30,39 +30,16 @@ from outlive.discovery.state_folder import layout_of
     switch("--raw", about="Hide no keys and passwords."),
     *SERVER,
 )
-def logs(
-    *,
-    name: str,
-    follow: bool,
-    since: str | None,
-    tail: int | None,
-    grep: str | None,
-    context: int,
-    ignore_case: bool,
-    stream: str,
-    raw: bool,
-    state_dir: str | None,
-    no_start: bool,
-    as_json: bool,
-) -> int:
+def logs(*, name: str, stream: str, server: ServerFlags, **wanted: object) -> int:
     """Print output; return 1 when a text was looked for and not found."""
     if stream not in {"stdout", "stderr", "both"}:
         raise UsageError("Invalid value for --stream: stdout, stderr or both")
-    view = LogView(
-        follow=follow,
-        since=since,
-        tail=tail,
-        grep=grep,
-        context=context,
-        ignore_case=ignore_case,
-        stream=stream,
-        as_json=as_json,
-        raw=raw,
-    )
-    return _show(layout_of(state_dir), name, view, state_dir=state_dir, no_start=no_start)
+    # Every other parameter has the name of a field of `LogView`.
+    view = LogView(stream=stream, as_json=server.as_json, **wanted)  # type: ignore[arg-type] # the parser has typed them
+    return _show(layout_of(server.state_dir), name, view, server)
 
 
-def _show(layout: Layout, name: str, view: LogView, *, state_dir: str | None, no_start: bool) -> int:
+def _show(layout: Layout, name: str, view: LogView, server: ServerFlags) -> int:
     from outlive.cli.far import far_url  # noqa: PLC0415 -- start-up time
 
     if far_url() is not None:
@@ -78,7 +55,7 @@ def _show(layout: Layout, name: str, view: LogView, *, state_dir: str | None, no
     from outlive.cli.logs.log_follow import follow  # noqa: PLC0415
     from outlive.cli.processes import connected, find_process  # noqa: PLC0415
 
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
         process = find_process(client, process_id or name)
         shower = _shower(layout, process.process_id, view)
         if not view.follow:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from outlive.cli.operator.raw_output import check_raw
 from outlive.cli.output import plain, say, show, show_json, tell_hidden
-from outlive.cli.parameters import SERVER, option, places, switch, takes
+from outlive.cli.parameters import SERVER, ServerFlags, option, places, switch, takes
 from outlive.cli.processes import act_on, connected
 from outlive.cli.tables import age
 from outlive.client import InvalidRequest, ProcessNotFound
@@ -22,13 +22,13 @@ _HOW = "`outlive approvals` shows what waits, and behind `yes` the words that ap
 
 
 @takes(switch("--raw", about="Hide no secrets in the words, and no values of variables."), *SERVER)
-def approvals(*, raw: bool, state_dir: str | None, no_start: bool, as_json: bool) -> int:
+def approvals(*, raw: bool, server: ServerFlags) -> int:
     """Print what waits for an approval, oldest first; `raw` hides no secrets and no values."""
     if raw:
-        check_raw(layout_of(state_dir))
-    with connected(state_dir, no_start=no_start) as client:
+        check_raw(layout_of(server.state_dir))
+    with connected(server) as client:
         waiting = client.approvals(raw=raw)
-    if as_json:
+    if server.as_json:
         show_json({"approvals": [_document(one) for one in waiting]})
     elif not waiting:
         say("Nothing waits for an approval.")
@@ -47,9 +47,9 @@ def approvals(*, raw: bool, state_dir: str | None, no_start: bool, as_json: bool
     ),
     *SERVER,
 )
-def approve(*, names: list[str], state_dir: str | None, no_start: bool, as_json: bool) -> int:
+def approve(*, names: list[str], server: ServerFlags) -> int:
     """Approve each of `names`: the beginning of a digest, or at a terminal, where it is shown and asked, an id or its end."""
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
 
         def find(name: str) -> Callable[[], PendingApproval]:
             return lambda: _looked_at(name, client.approvals())
@@ -58,7 +58,7 @@ def approve(*, names: list[str], state_dir: str | None, no_start: bool, as_json:
             return client.approve(one.process_id, one.digest)
 
         targets = [(name, find(name)) for name in names]
-        return act_on(targets, verb, lambda one: one.process_id, said="is approved", as_json=as_json)
+        return act_on(targets, verb, lambda one: one.process_id, said="is approved", as_json=server.as_json)
 
 
 @takes(
@@ -66,15 +66,17 @@ def approve(*, names: list[str], state_dir: str | None, no_start: bool, as_json:
     option("--reason", metavar="TEXT", about="One sentence for whoever asked.", default=""),
     *SERVER,
 )
-def deny(*, names: list[str], reason: str, state_dir: str | None, no_start: bool, as_json: bool) -> int:
+def deny(*, names: list[str], reason: str, server: ServerFlags) -> int:
     """Deny each of `names`: ids, ends of ids, or beginnings of digests, of what waits."""
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
 
         def find(name: str) -> Callable[[], str]:
             return lambda: _meant(name, client.approvals()).process_id
 
         targets = [(name, find(name)) for name in names]
-        return act_on(targets, lambda one: client.deny(one, reason), str, said="is denied", as_json=as_json)
+        return act_on(
+            targets, lambda one: client.deny(one, reason), str, said="is denied", as_json=server.as_json
+        )
 
 
 def _looked_at(name: str, waiting: Sequence[PendingApproval]) -> PendingApproval:

@@ -2,98 +2,74 @@
 
 from collections.abc import Callable
 
-from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, Action, place, seconds, switch, takes
+from outlive.cli.parameters import (
+    GROUP,
+    OPTIONAL_NAMES,
+    SERVER,
+    TAGS,
+    Action,
+    Parameter,
+    ServerFlags,
+    place,
+    seconds,
+    switch,
+    takes,
+)
 from outlive.cli.processes import Selection, act, connected
 from outlive.client import Process
 
-_SELECTION = (GROUP, TAGS)
 
-
-def _plain(do: Callable[[Process], None], said: str, *, with_left: bool = False) -> Action[...]:
-    """Return a verb that takes nothing but the selection.
+def _to_each(
+    do: Callable[..., None],
+    said: str,
+    *own: Parameter,
+    first: Parameter | None = None,
+    with_left: bool = False,
+) -> Action[...]:
+    """Return a verb that does one thing to each process of a selection.
 
     Args:
-        do: What is done to each process.
-        said: What is said of each afterwards, behind its id.
+        do: What is done; gets the process, and the values of `own` and `first` by their names.
+        said: What is said of each process afterwards, behind its id; may show these values.
+        own: Flags that only this verb takes.
+        first: A place before the names of processes.
         with_left: Of a group or tags also those that have ended and left something running.
     """
+    before = () if first is None else (first,)
 
-    @takes(OPTIONAL_NAMES, *_SELECTION, *SERVER)
+    @takes(*before, OPTIONAL_NAMES, *own, GROUP, TAGS, *SERVER)
     def verb(
-        *,
-        names: list[str],
-        group: str | None,
-        tags: list[str],
-        state_dir: str | None,
-        no_start: bool,
-        as_json: bool,
+        *, names: list[str], group: str | None, tags: list[str], server: ServerFlags, **values: object
     ) -> int:
         selection = Selection(names, group=group, tags=tags, with_left=with_left)
-        with connected(state_dir, no_start=no_start) as client:
-            return act(client, selection, do, said=said, as_json=as_json)
+        with connected(server) as client:
+            return act(
+                client,
+                selection,
+                lambda process: do(process, **values),
+                said=said.format(**values),
+                as_json=server.as_json,
+            )
 
     return verb
 
 
-pause = _plain(lambda process: process.pause(), "is paused")
-resume = _plain(lambda process: process.resume(), "goes on")
-kill = _plain(lambda process: process.cancel(0.0), "is being killed", with_left=True)
+def _signal(process: Process, *, number: str, tree: bool) -> None:
+    process.signal(int(number) if number.isascii() and number.isdigit() else number, whole_tree=tree)
 
 
-@takes(
-    OPTIONAL_NAMES,
+pause = _to_each(Process.pause, "is paused")
+resume = _to_each(Process.resume, "goes on")
+kill = _to_each(lambda process: process.cancel(0.0), "is being killed", with_left=True)
+stop = _to_each(
+    lambda process, grace_s: process.cancel(grace_s),
+    "is being stopped",
     seconds("--grace", about="Time between TERM and KILL.", to="grace_s"),
-    *_SELECTION,
-    *SERVER,
+    with_left=True,
 )
-def stop(
-    *,
-    names: list[str],
-    grace_s: float | None,
-    group: str | None,
-    tags: list[str],
-    state_dir: str | None,
-    no_start: bool,
-    as_json: bool,
-) -> int:
-    """Stop each process of a selection, in the time that is given to it."""
-    selection = Selection(names, group=group, tags=tags, with_left=True)
-    with connected(state_dir, no_start=no_start) as client:
-        return act(
-            client,
-            selection,
-            lambda process: process.cancel(grace_s),
-            said="is being stopped",
-            as_json=as_json,
-        )
-
-
-@takes(
-    place("number", "SIGNAL", about="A name (INT, SIGUSR1) or a number."),
-    OPTIONAL_NAMES,
+signal = _to_each(
+    _signal,
+    "got {number}",
     switch("--tree", about="Everything below the main process, too."),
-    *_SELECTION,
-    *SERVER,
+    first=place("number", "SIGNAL", about="A name (INT, SIGUSR1) or a number."),
 )
-def signal(
-    *,
-    number: str,
-    names: list[str],
-    tree: bool,
-    group: str | None,
-    tags: list[str],
-    state_dir: str | None,
-    no_start: bool,
-    as_json: bool,
-) -> int:
-    """Send a signal to each process of a selection."""
-    wanted = int(number) if number.isascii() and number.isdigit() else number
-    selection = Selection(names, group=group, tags=tags)
-    with connected(state_dir, no_start=no_start) as client:
-        return act(
-            client,
-            selection,
-            lambda process: process.signal(wanted, whole_tree=tree),
-            said=f"got {number}",
-            as_json=as_json,
-        )

@@ -2,7 +2,7 @@
 
 from outlive.cli.far import a_client
 from outlive.cli.output import say, show, show_json
-from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, options, takes
+from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, ServerFlags, options, takes
 from outlive.cli.processes import find_process, parse_tags, short_name, view
 from outlive.cli.tables import outcome, shown_command
 from outlive.client import ProcessEvent
@@ -28,13 +28,11 @@ def events(
     tags: list[str],
     states: list[str],
     wanted: list[str],
-    state_dir: str | None,
-    no_start: bool,
-    as_json: bool,
+    server: ServerFlags,
 ) -> int:
     """Print events from now on; ends with an interrupt, or when the server does not come back."""
     wanted_tags = parse_tags(tags)
-    with a_client(state_dir, no_start=no_start, patience_s=_PATIENCE_S) as client:
+    with a_client(server.state_dir, no_start=server.no_start, patience_s=_PATIENCE_S) as client:
         subscription = client.events(
             events=[*wanted, "missed"] if wanted else None,
             process_ids=[find_process(client, name).process_id for name in names] or None,
@@ -45,7 +43,7 @@ def events(
         with subscription as stream:
             say("outlive: events from now on; Ctrl-C ends this.")  # scripts wait for this line, too
             for event in stream:
-                if as_json:
+                if server.as_json:
                     show_json(_as_json(event))
                 else:
                     show(event_line(event))

@@ -12,7 +12,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from outlive.cli.output import progress, say, show, show_error, show_json
-from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, option, options, switch, takes
+from outlive.cli.parameters import (
+    GROUP,
+    OPTIONAL_NAMES,
+    SERVER,
+    TAGS,
+    ServerFlags,
+    option,
+    options,
+    switch,
+    takes,
+)
 from outlive.cli.processes import Selection, act, connected, every, parse_tags, say_degraded, short_name
 from outlive.cli.tables import age, outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, OutliveError, ProcessInfo, ProcessNotFound
@@ -87,14 +97,14 @@ def prune(
     tags: list[str],
     dry_run: bool,
     yes: bool,
-    state_dir: str | None,
-    no_start: bool,
-    as_json: bool,
+    server: ServerFlags,
 ) -> int:
     """Remove what has ended, after a question on a terminal; return 1 where it was refused, or some of it stayed."""
     wanted = Pruning.parse(older_than=older_than, states=states, group=group, tags=tags)
-    with connected(state_dir, no_start=no_start) as client:
-        return _prune(client, layout_of(state_dir), wanted, dry_run=dry_run, yes=yes, as_json=as_json)
+    with connected(server) as client:
+        return _prune(
+            client, layout_of(server.state_dir), wanted, dry_run=dry_run, yes=yes, as_json=server.as_json
+        )
 
 
 @takes(
@@ -110,19 +120,17 @@ def rm(
     force: bool,
     group: str | None,
     tags: list[str],
-    state_dir: str | None,
-    no_start: bool,
-    as_json: bool,
+    server: ServerFlags,
 ) -> int:
     """Remove the processes of a selection."""
     selection = Selection(names, group=group, tags=tags, active=None if force else False)
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
         return act(
             client,
             selection,
             lambda process: client.remove(process.process_id, force=force),
             said="is removed",
-            as_json=as_json,
+            as_json=server.as_json,
         )
 
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from outlive.cli.output import say, show, show_json
-from outlive.cli.parameters import GROUP, SERVER, TAGS, count, switch, takes
+from outlive.cli.parameters import GROUP, SERVER, TAGS, ServerFlags, count, switch, takes
 from outlive.cli.processes import connected, parse_tags, say_degraded, short_name, view
 from outlive.cli.tables import process_rows, table
 
@@ -21,17 +21,15 @@ def ps(
     group: str | None,
     tags: list[str],
     limit: int,
-    state_dir: str | None,
-    no_start: bool,
-    as_json: bool,
+    server: ServerFlags,
 ) -> int:
     """Print processes, and what is wrong with the server if it can start nothing."""
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
         infos = client.list(
             active=None if all_of_them else True, group=group, tags=parse_tags(tags) or None, limit=limit
         )
         degraded = client.degraded()
-    if as_json:
+    if server.as_json:
         told = {} if degraded is None else {"degraded": degraded}
         show_json({"processes": [view(info) for info in infos], **told})
         return 0

@@ -31,6 +31,7 @@ from outlive.cli.parameters import (
     DETACH_KEYS_DEFAULT,
     SERVER,
     Parameter,
+    ServerFlags,
     number,
     option,
     options,
@@ -289,10 +290,10 @@ Exits as the command did. 124: its time was up, 125: outlive failed, 126: not ex
 
 
 @takes(*_PARAMETERS, *SERVER, more=_MORE.rstrip("\n"))
-def run(*, state_dir: str | None, no_start: bool, argv: list[str], **wanted: object) -> int:
+def run(*, server: ServerFlags, argv: list[str], **wanted: object) -> int:
     """Run the command, and end as it did."""
     passed = {one.name: value for one in _PASSED if (value := wanted.pop(one.name)) is not None}
     # Every other parameter has the name of a field of `ForegroundOptions`.
     found = {name: tuple(value) if isinstance(value, list) else value for name, value in wanted.items()}
-    options = ForegroundOptions(argv=tuple(argv), passed=passed, **found)  # type: ignore[arg-type] # the parser has typed them
-    return run_command(options, state_dir=state_dir, no_start=no_start)
+    options = ForegroundOptions(argv=tuple(argv), passed=passed, as_json=server.as_json, **found)  # type: ignore[arg-type] # the parser has typed them
+    return run_command(options, state_dir=server.state_dir, no_start=server.no_start)

@@ -3,7 +3,7 @@
 import os
 
 from outlive.cli.output import show_json
-from outlive.cli.parameters import NAME, SERVER, options, place, switch, takes
+from outlive.cli.parameters import NAME, SERVER, ServerFlags, options, place, switch, takes
 from outlive.cli.processes import connected, find_process
 from outlive.client import InvalidRequest
 
@@ -32,16 +32,14 @@ def send(
     keys: list[str],
     eof: bool,
     no_newline: bool,
-    state_dir: str | None,
-    no_start: bool,
-    as_json: bool,
+    server: ServerFlags,
 ) -> int:
     """Write to a process's input: the text, then keys, then end-of-file.
 
     Raises:
         InvalidRequest: There is nothing to send, or a key has no such name.
     """
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
         unknown = [key for key in keys if key.lower() not in _KEYS]
         if unknown:
             hint = f"There are {', '.join(_KEYS)}."
@@ -55,6 +53,6 @@ def send(
             process.write(data)
         if eof:
             process.close_stdin()
-    if as_json:
+    if server.as_json:
         show_json({"process_id": process.process_id, "written": len(data), "eof": eof})
     return 0

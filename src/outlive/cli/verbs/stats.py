@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from outlive.cli.output import show, show_json
-from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, seconds, switch, takes
+from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, ServerFlags, seconds, switch, takes
 from outlive.cli.processes import connected, every, find_process, parse_tags, short_name
 from outlive.cli.tables import outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, Process, ProcessInfo, ProcessNotFound
@@ -63,14 +63,12 @@ def stats(
     tags: list[str],
     no_stream: bool,
     interval_s: float,
-    state_dir: str | None,
-    no_start: bool,
-    as_json: bool,
+    server: ServerFlags,
 ) -> int:
     """Print what processes use, named or of a group and with tags (else all that live), once or until an interrupt."""
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
         watch = _Watch(client, names, group=group, tags=tags)
-        _show(watch, interval_s=interval_s, once=no_stream, as_json=as_json)
+        _show(watch, interval_s=interval_s, once=no_stream, as_json=server.as_json)
     return 0
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from outlive.cli.output import say, show_json
-from outlive.cli.parameters import NAME, SERVER, places, takes
+from outlive.cli.parameters import NAME, SERVER, ServerFlags, places, takes
 from outlive.cli.processes import connected, find_process, view
 from outlive.client import InvalidRequest
 
@@ -13,16 +13,16 @@ from outlive.client import InvalidRequest
     places("changes", "NAME=VALUE|NAME-...", about="NAME=VALUE sets a tag, NAME- removes it."),
     *SERVER,
 )
-def tag(*, name: str, changes: list[str], state_dir: str | None, no_start: bool, as_json: bool) -> int:
+def tag(*, name: str, changes: list[str], server: ServerFlags) -> int:
     """Set and remove a process's tags, and say what it has then.
 
     Raises:
         InvalidRequest: A word is neither NAME=VALUE nor NAME-.
     """
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
         wanted = _read_changes(changes)
         info = find_process(client, name).relabel(wanted)
-    if as_json:
+    if server.as_json:
         show_json({"process": view(info)})
     else:
         tags = " ".join(f"{name}={value}" for name, value in sorted(info.tags.items()))

@@ -5,13 +5,14 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from outlive.cli.far import far_url
+from outlive.cli.far import a_client, far_url
 from outlive.cli.output import plain, say, show, show_json, tell_hidden
 from outlive.cli.parameters import (
     DETACH_KEYS_DEFAULT,
     NO_START,
     SERVER,
     STATE_DIR,
+    ServerFlags,
     UsageError,
     option,
     options,
@@ -33,11 +34,11 @@ _WHICH = place("name", "TERMINAL", about="An id, the end of one, or a name.")
 
 
 @takes(*SERVER)
-def ls(*, state_dir: str | None, no_start: bool, as_json: bool) -> int:
+def ls(*, server: ServerFlags) -> int:
     """Show those that are open, oldest first."""
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
         found = _all(client)
-    if as_json:
+    if server.as_json:
         show_json({"terminals": found})
     elif not found:
         say("No terminal is open; `outlive terminal new` opens one.")
@@ -71,9 +72,7 @@ def new(
     shell: str | None,
     cwd: str | None,
     profile: str | None,
-    state_dir: str | None,
-    no_start: bool,
-    as_json: bool,
+    server: ServerFlags,
 ) -> int:
     """Open one; its id goes to stdout, alone, so that a script can keep it."""
     if far_url() is None:
@@ -81,11 +80,11 @@ def new(
             cwd = os.path.abspath(cwd)
         elif target == "engine":
             cwd = os.getcwd()
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
         opened = client.terminals.call(
             "create", terminal_name=name, target=target, shell=shell, cwd=cwd, profile=profile
         )
-    if as_json:
+    if server.as_json:
         show_json(dict(opened))
     else:
         show(opened["terminal_id"])
@@ -110,17 +109,15 @@ def execute(
     words: list[str],
     terminal: str | None,
     wait_s: float | None,
-    state_dir: str | None,
-    no_start: bool,
-    as_json: bool,
+    server: ServerFlags,
 ) -> int:
     """Run a command in a terminal, the active one if none is named; return its exit code."""
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
         terminal_id = None if terminal is None else _found(client, terminal)["terminal_id"]
         gave = client.terminals.call(
             "execute", terminal_id=terminal_id, command=" ".join(words), wait_s=wait_s
         )
-    if as_json:
+    if server.as_json:
         show_json(dict(gave))
     else:
         sys.stdout.write(gave["output"])
@@ -140,16 +137,14 @@ def execute(
     options("--key", metavar="KEY", about="Then this key: enter, tab, ctrl-c, up.", to="keys"),
     *SERVER,
 )
-def send(
-    *, name: str, text: str | None, keys: list[str], state_dir: str | None, no_start: bool, as_json: bool
-) -> int:
+def send(*, name: str, text: str | None, keys: list[str], server: ServerFlags) -> int:
     """Type a text, then keys."""
     if text is None and not keys:
         raise UsageError("TEXT or --key is needed")
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
         terminal_id = _found(client, name)["terminal_id"]
         typed = client.terminals.call("write", terminal_id=terminal_id, text=text, keys=keys or None)
-    if as_json:
+    if server.as_json:
         show_json(dict(typed))
     return 0
 
@@ -164,13 +159,13 @@ def send(
     ),
     *SERVER,
 )
-def read(*, name: str, form: str, state_dir: str | None, no_start: bool, as_json: bool) -> int:
+def read(*, name: str, form: str, server: ServerFlags) -> int:
     """Print what one shows."""
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
         known = _matching(client, name)
         terminal_id = known[0]["terminal_id"] if len(known) == 1 else name  # a closed one has its id only
         text = client.terminals.call("read", terminal_id=terminal_id, form=form)
-    if as_json:
+    if server.as_json:
         show_json(dict(text))
         return 0
     sys.stdout.write(text["text"])
@@ -196,7 +191,7 @@ def attach(*, name: str, detach_keys: str, state_dir: str | None, no_start: bool
     """Bring one to the foreground; return its shell's exit code, if that ends."""
     from outlive.cli.verbs.attach import attach_command  # noqa: PLC0415 -- the other verbs need nothing of it
 
-    with connected(state_dir, no_start=no_start) as client:
+    with a_client(state_dir, no_start=no_start) as client:
         found = _found(client, name)
     if found["process_id"] is None:
         text = f"The terminal {name!r} is VS Code's own: what it shows does not come by here."
@@ -207,12 +202,12 @@ def attach(*, name: str, detach_keys: str, state_dir: str | None, no_start: bool
 
 
 @takes(places("names", "TERMINAL...", about="Ids, ends of ids, or names."), *SERVER)
-def close(*, names: list[str], state_dir: str | None, no_start: bool, as_json: bool) -> int:
+def close(*, names: list[str], server: ServerFlags) -> int:
     """Close them."""
-    with connected(state_dir, no_start=no_start) as client:
+    with connected(server) as client:
         chosen = [_found(client, name) for name in names]
         closed = [dict(client.terminals.call("close", terminal_id=one["terminal_id"])) for one in chosen]
-    if as_json:
+    if server.as_json:
         show_json({"terminals": closed})
     else:
         for one in chosen:
