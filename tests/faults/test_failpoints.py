@@ -193,6 +193,8 @@ def _cases() -> Iterator[object]:
         yield pytest.param(name, _OLDER_KERNEL, id=f"{name}-older-kernel", marks=marks)
         if name.startswith(("shim.", "orphan.", "guardian.", "relay.")):
             yield pytest.param(name, _FORKS, id=f"{name}-forks")
+        if name.startswith("shim."):  # what a fork has not recorded, no pidfd knows there
+            yield pytest.param(name, _FORKS | _OLDER_KERNEL, id=f"{name}-forks-older-kernel")
 
 
 @pytest.mark.parametrize(("name", "env"), list(_cases()))
