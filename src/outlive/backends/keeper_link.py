@@ -11,12 +11,13 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Self
 
+from outlive.backends.contract import BackendListener
 from outlive.backends.unanswered import KeeperRequest, Reply, Settle, Unanswered
 from outlive.core.errors import BackendUnavailable, OutliveError
-from outlive.protocols.keeper import MAX_INLINE_BYTES, VERSION, encode_message
+from outlive.protocols.keeper import MAX_INLINE_BYTES, RECORD, VERSION, encode_message
 
 _logger = logging.getLogger(__name__)
 
@@ -41,24 +42,20 @@ class KeeperLink:
     def __init__(
         self,
         *,
+        listener: BackendListener,
         connect: Callable[[], socket.socket],
         ensure: Callable[[], None],
-        opened: Callable[[], None],
-        ready: Callable[[int, tuple[int, ...]], None],
-        closed: Callable[[], None],
-        doorbells: Callable[[memoryview], None],
     ) -> None:
-        """Take how to connect (returns a non-blocking SEQPACKET socket) and how to start the keeper (blocks).
+        """Take the parts.
 
-        `opened` is called before anything is read from a new connection, `ready` with the supervisor's pid and the
-        POSIX sessions of the keeper's parts when it has answered, `doorbells` with the records of each packet (valid during the call only).
+        Args:
+            listener: Is notified of connections and doorbells; `link_opened` comes before anything is read from a new connection.
+            connect: Returns a connected, non-blocking SEQPACKET socket.
+            ensure: Starts the keeper; blocks.
         """
+        self._listener = listener
         self._connect = connect
         self._ensure = ensure
-        self._opened = opened
-        self._ready = ready
-        self._closed = closed
-        self._doorbells = doorbells
         self._view = memoryview(bytearray(_RECEIVE_BYTES))
         self._socket: socket.socket | None = None
         self._lost, self._was_ready = asyncio.Event(), asyncio.Event()
@@ -131,35 +128,40 @@ class KeeperLink:
 
     # -- sending
 
-    def _send(self, request: KeeperRequest) -> None:
-        if not self._unsent and self._try_send(request):
-            return
+    def _send(self, request: KeeperRequest) -> bool:
+        """Send now, or once the socket has room, in the order of the calls; False: it waits.
+
+        What meets a dead socket waits among the unanswered, for the next connection.
+        """
+        if self._socket is None:
+            return True
+        if not self._unsent:  # otherwise what waits was asked before
+            try:
+                if request.sent_with is not None or len(request.payload) > MAX_INLINE_BYTES:
+                    _send_with_descriptor(self._socket, request)
+                else:
+                    self._socket.send(encode_message(request.message, request.payload), socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                pass  # the socket is full
+            except OSError:
+                self._lose()
+                return True
+            else:
+                request.is_sent = True
+                return True
         self._unsent.append(request)
         if len(self._unsent) >= _MAX_UNSENT:
             self._has_room.clear()
-        if self._socket is not None:
-            asyncio.get_running_loop().add_writer(self._socket.fileno(), self._writable)
-
-    def _try_send(self, request: KeeperRequest) -> bool:
-        """Send now; False when the socket is full. What meets a dead socket waits for the next connection."""
-        if self._socket is None:
-            return True
-        try:
-            _send_packet(self._socket, request)
-        except BlockingIOError:
-            return False
-        except OSError:
-            self._lose()
-            return True
-        request.is_sent = True
-        return True
+        asyncio.get_running_loop().add_writer(self._socket.fileno(), self._writable)
+        return False
 
     def _writable(self) -> None:
-        while self._unsent:
-            if self._unsent[0] in self._unanswered and not self._try_send(self._unsent[0]):
+        waiting, self._unsent = self._unsent, deque()
+        while waiting:
+            request = waiting.popleft()
+            if request in self._unanswered and not self._send(request):
+                self._unsent.extend(waiting)
                 return
-            if self._unsent:
-                self._unsent.popleft()
         self._has_room.set()
         if self._socket is not None:
             asyncio.get_running_loop().remove_writer(self._socket.fileno())
@@ -176,7 +178,8 @@ class KeeperLink:
                     self._lose()
                     return
                 if self._view[0] == _DOORBELL:
-                    self._doorbells(self._view[1:size])
+                    # The records are valid during the call only: the next packet overwrites them.
+                    self._listener.ring(RECORD.iter_unpack(self._view[1:size]))
                 else:
                     self._unanswered.answer(bytes(self._view[:size]))
         except BlockingIOError:
@@ -236,7 +239,7 @@ class KeeperLink:
         self._lost.clear()
         self._socket = connection
         try:
-            self._opened()
+            self._listener.link_opened()
             loop.add_reader(connection.fileno(), self._readable)
             if await self._greet(silence):
                 await self._lost.wait()
@@ -251,7 +254,7 @@ class KeeperLink:
             self._unanswered.fail_unrepeatable()
             was_reachable, self._unanswered.is_reachable = self._unanswered.is_reachable, False
             if was_reachable and self._lost.is_set():  # not when the server itself hangs up
-                self._closed()
+                self._listener.link_closed()
 
     async def _greet(self, silence: asyncio.TimerHandle) -> bool:
         """Say hello and, once answered, send what was left unanswered; False when no answer comes."""
@@ -280,7 +283,7 @@ class KeeperLink:
         pid = supervisor.get("pid") if isinstance(supervisor, dict) else None
         sessions = reply.get("sessions")
         known = tuple(one for one in sessions if isinstance(one, int)) if isinstance(sessions, list) else ()
-        self._ready(pid if isinstance(pid, int) else 0, known)
+        self._listener.link_ready(pid if isinstance(pid, int) else 0, known)
         return True
 
 
@@ -292,31 +295,25 @@ async def _wait(event: asyncio.Event, deadline_s: float, unanswered: Unanswered)
         raise unanswered.silence(deadline_s) from None
 
 
-def _send_packet(connection: socket.socket, request: KeeperRequest) -> None:
-    if request.sent_with is not None and request.sent_with.fileno() >= 0:  # or its caller has gone
-        _send_with(connection, encode_message(request.message), request.sent_with.fileno())
-    elif len(request.payload) > MAX_INLINE_BYTES:
-        _send_with_file(connection, request.message, request.payload)
-    else:
-        connection.send(encode_message(request.message, request.payload), socket.MSG_NOSIGNAL)
-
-
-def _send_with_file(
-    connection: socket.socket, message: Mapping[str, object], payload: bytes | memoryview
-) -> None:
-    """Send a message whose payload is too large for a packet: it travels in a memory file (memfd_create(2))."""
+def _send_with_descriptor(connection: socket.socket, request: KeeperRequest) -> None:
+    """Send a request with the socket that travels with it, or with its payload in a memory file (memfd_create(2))."""
+    if request.sent_with is not None:
+        fd = request.sent_with.fileno()
+        # -1: its caller has gone, and has closed it.
+        _send_with(connection, encode_message(request.message), [fd] if fd >= 0 else [])
+        return
+    payload = request.payload
     fd = os.memfd_create("outlive-start", os.MFD_CLOEXEC)
     try:
         offset = 0
-        while offset < len(
-            payload
-        ):  # memory only, some 0.5 ms a megabyte; pwrite leaves the shared offset at 0
+        # Memory only, some 0.5 ms a megabyte; pwrite leaves the shared offset at 0.
+        while offset < len(payload):
             offset += os.pwrite(fd, payload[offset:] if offset else payload, offset)
-        _send_with(connection, encode_message({**message, "in_fd": True}), fd)
+        _send_with(connection, encode_message({**request.message, "in_fd": True}), [fd])
     finally:
         os.close(fd)
 
 
-def _send_with(connection: socket.socket, packet: bytes, fd: int) -> None:
-    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+def _send_with(connection: socket.socket, packet: bytes, fds: list[int]) -> None:
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     connection.sendmsg([packet], ancillary, socket.MSG_NOSIGNAL)

@@ -32,7 +32,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import LOCAL, Kind
 from outlive.core.process import Observation
-from outlive.protocols.keeper import RECORD, CauseCode
+from outlive.protocols.keeper import CauseCode
 
 # From here on an input is worth a pipe of the server's own; what is typed is not.
 _DIRECT_BYTES = 16 * 1024
@@ -78,15 +78,7 @@ class LocalBackend:
         Raises:
             BackendUnavailable: It did not within 20 s.
         """
-        unpack = RECORD.iter_unpack
-        link = KeeperLink(
-            connect=self._connect,
-            ensure=self._ensure,
-            opened=listener.link_opened,
-            ready=listener.link_ready,
-            closed=listener.link_closed,
-            doorbells=lambda records: listener.ring(unpack(records)),
-        )
+        link = KeeperLink(listener=listener, connect=self._connect, ensure=self._ensure)
         await self._stack.enter_async_context(link)
         self._link = link
         self._inputs = DirectInputs(link)
@@ -119,19 +111,17 @@ class LocalBackend:
         def settled(outcome: Reply | OutliveError) -> None:
             if isinstance(outcome, OutliveError):
                 settle(outcome)
-            else:
-                started.append(_started(outcome))
-                settle(started[0])
+                return
+            pid, started_ns = int(str(outcome["pid"])), int(str(outcome["started_ns"]))
+            is_existing = bool(outcome.get("existing"))
+            started.append(StartOutcome(pid=pid, started_ns=started_ns, is_existing=is_existing))
+            settle(started[0])
 
         message: Reply = {"op": "start", "id": process_id, "spec_bytes": len(spec)}
         if secrets:  # not in the payload: all of that is written to disk
             message["secrets"] = dict(secrets)
         await _opened(self._link).request(
-            message,
-            spec + script,
-            deadline_s=_START_S,
-            is_repeatable=True,
-            settle=settled,
+            message, spec + script, deadline_s=_START_S, is_repeatable=True, settle=settled
         )
         return started[0]
 
@@ -255,14 +245,6 @@ def _words(operation: Operation) -> Reply:
             return {"op": "unbound", "output_limit": output_limit}
         case _:
             assert_never(operation)
-
-
-def _started(reply: Reply) -> StartOutcome:
-    return StartOutcome(
-        pid=int(str(reply["pid"])),
-        started_ns=int(str(reply["started_ns"])),
-        is_existing=bool(reply.get("existing")),
-    )
 
 
 def _counted(written: int, waiting: int) -> dict[str, int]:
