@@ -22,7 +22,7 @@ def test_files_of_the_three_kinds_name_no_kind(members: dict[str, str], kind: st
 
 def test_a_file_without_a_place_is_of_this_machine() -> None:
     assert Location.decode(None) == HERE
-    assert HERE.is_here
+    assert not HERE.is_elsewhere
 
 
 def test_an_unknown_kind_is_refused_and_not_taken_for_a_node() -> None:

@@ -197,7 +197,7 @@ async def test_blocked_output_goes_on_when_it_is_released(engine: Engine) -> Non
                 await engine.controls.release(process, stdout_bytes=got, stderr_bytes=0)
             await asyncio.sleep(0.002)
     assert got == 8_000_000
-    assert process.status.has_gaps
+    assert process.record.has_gaps
     [first, *_] = await engine.queries.read(process, cursor)
     assert first.is_gap
     assert first.offset == 0

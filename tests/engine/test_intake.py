@@ -25,13 +25,13 @@ async def test_a_connection_has_what_it_started_as_long_as_it_is_live() -> None:
     intake = _intake()
     first, second, other, nobodys = (_process(n, name) for n, name in enumerate(("a", "a", "b", None)))
     for process in (first, second, other, nobodys):
-        intake.enter(process)
+        intake.processes.enter(process)
     assert {*intake.processes.of_connection("a")} == {first, second}
-    assert intake.leave(first)
-    assert not intake.leave(first)
+    assert intake.processes.leave(first)
+    assert not intake.processes.leave(first)
     assert (intake.processes.of_connection("a"), intake.processes.of_connection("b")) == ([second], [other])
     for process in (second, other, nobodys):
-        assert intake.leave(process)
+        assert intake.processes.leave(process)
     assert (intake.live, intake.processes.of_connection("a"), intake.processes.of_connection("b")) == (
         {},
         [],
@@ -43,10 +43,10 @@ async def test_another_object_of_the_same_id_takes_the_place_of_the_first() -> N
     """A start that was repeated over another connection."""
     intake = _intake()
     first, again = _process(1, "a"), _process(1, "b")
-    intake.enter(first)
-    intake.enter(again)
+    intake.processes.enter(first)
+    intake.processes.enter(again)
     assert (intake.processes.of_connection("a"), intake.processes.of_connection("b")) == ([], [again])
-    assert intake.leave(first)
+    assert intake.processes.leave(first)
     assert (intake.live, intake.processes.of_connection("b")) == ({}, [])
 
 
@@ -56,7 +56,7 @@ async def test_a_principal_has_what_it_started_over_any_connection() -> None:
     first, second = _process(1, "a"), _process(2, None)
     other = Process.from_stored(a_row(3, owner=Owner(principal="you", connection_id="b")), "/nowhere")
     for process in (first, second, other):
-        intake.enter(process)
+        intake.processes.enter(process)
     table = intake.processes
     assert (
         {*table.of_principal("me")} == {*table.candidates(ProcessFilter(principal="me"))} == {first, second}
@@ -64,7 +64,7 @@ async def test_a_principal_has_what_it_started_over_any_connection() -> None:
     assert [*table.candidates(ProcessFilter(principal="me", connection_id="a"))] == [first]
     assert [*table.candidates(ProcessFilter(principal="nobody"))] == []
     assert {*table.candidates(ProcessFilter(pid=1))} == {first, second, other}
-    intake.leave(first)
+    intake.processes.leave(first)
     assert [*table.of_principal("me")] == [second]
-    intake.leave(second)
+    intake.processes.leave(second)
     assert [*table.of_principal("me")] == []

@@ -16,6 +16,7 @@ from unittest import mock
 
 import outlive
 from outlive.core.command import Command, Profile
+from outlive.engine.commands.resolver import Resolved
 from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from outlive.keeper.sandbox.capabilities import Capabilities, read_offers
@@ -206,7 +207,13 @@ class Scene:
         sandboxes.assume(self.offers())
         command = Command(line="x")
         confined = asyncio.run(
-            sandboxes.confine(command, profile, name="x", cwd=str(self.workspace), script=None)
+            sandboxes.confine(
+                Resolved(program="", argv=(), env={}, cwd=str(self.workspace), shell=None),
+                command,
+                profile,
+                name="x",
+                script=None,
+            )
         )
         return confined.steps or (), confined.sandbox.features
 

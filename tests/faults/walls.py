@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from outlive.core.command import Command, Profile
+from outlive.engine.commands.resolver import Resolved
 from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.faults import writer
@@ -38,6 +39,12 @@ class Walls:
         """Return what `Spec.confinement` takes; None for an open command."""
         if profile not in self._steps:
             command = Command(argv=("writer",), profile=profile.value)
-            bounds = self._sandboxes.confine(command, profile, name="", cwd=str(self.folder), script=None)
+            bounds = self._sandboxes.confine(
+                Resolved(program="", argv=(), env={}, cwd=str(self.folder), shell=None),
+                command,
+                profile,
+                name="",
+                script=None,
+            )
             self._steps[profile] = asyncio.run(bounds).steps
         return self._steps[profile]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.command import Command, Profile
+from outlive.engine.commands.resolver import Resolved
 from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.sandbox.capabilities import Capabilities, read_offers
 from tests.keeper.house import House
@@ -60,5 +61,11 @@ def steps_of(house: House, offers: Capabilities, workspace: Path, profile: Profi
         environment={"HOME": "/nonexistent", "PATH": "/usr/bin:/bin"},
     )
     sandboxes.assume(offers)
-    making = sandboxes.confine(Command(line="x"), profile, name="x", cwd=str(workspace), script=None)
+    making = sandboxes.confine(
+        Resolved(program="", argv=(), env={}, cwd=str(workspace), shell=None),
+        Command(line="x"),
+        profile,
+        name="x",
+        script=None,
+    )
     return asyncio.run(making).steps

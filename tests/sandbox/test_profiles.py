@@ -18,6 +18,7 @@ import pytest
 import outlive
 from outlive.core.command import Command, Profile
 from outlive.engine import Engine
+from outlive.engine.commands.resolver import Resolved
 from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers
 from outlive.keeper.sandbox.steps import Machine
@@ -254,7 +255,11 @@ def test_folders_of_path_that_the_user_cannot_reach_do_no_harm(for_nobody: Path,
     )
     sandboxes.assume(Capabilities(machine=Machine(**found["machine"]), obstacles=dict.fromkeys(Profile, "")))
     making = sandboxes.confine(
-        Command(line="x"), profile, name="x", cwd=str(for_nobody / "workspace"), script=None
+        Resolved(program="", argv=(), env={}, cwd=str(for_nobody / "workspace"), shell=None),
+        Command(line="x"),
+        profile,
+        name="x",
+        script=None,
     )
     steps = asyncio.run(making).steps or ()
     assert f"{for_nobody}/closed/bin" in " ".join(steps), "as its server's PATH has it"
@@ -269,7 +274,11 @@ async def _steps(profile: Profile, machine: Machine, folder: Path, outside: Outs
     )
     sandboxes.assume(Capabilities(machine=machine, obstacles=dict.fromkeys(Profile, "")))
     confined = await sandboxes.confine(
-        Command(line="x"), profile, name="x", cwd=str(folder / "workspace"), script=None
+        Resolved(program="", argv=(), env={}, cwd=str(folder / "workspace"), shell=None),
+        Command(line="x"),
+        profile,
+        name="x",
+        script=None,
     )
     return list(confined.steps or ())
 

@@ -121,6 +121,9 @@ class Sandbox:
         return {"profile": self.profile.value, "features": list(self.features)}
 
 
+UNBOUND = Sandbox()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalState:
     """An approval that a start needs: why, until when, and by which principal it was given (None: not yet).

@@ -34,11 +34,6 @@ class Location:
     container: str | None = None
 
     @property
-    def is_here(self) -> bool:
-        """Whether it runs on this machine and in no container."""
-        return self.kind == "local" and self.container is None and self.image is None
-
-    @property
     def is_elsewhere(self) -> bool:
         """Whether it runs on another machine, so that this one's keeper and pids say nothing about it."""
         return self.kind not in {"local", "container"}
@@ -73,7 +68,7 @@ class Location:
         )
 
 
-HERE = Location(kind="local", backend=LOCAL)
+HERE = Location(kind="local", backend=LOCAL)  # on this machine, and in no container
 
 
 def parse_kind(text: str) -> Kind:

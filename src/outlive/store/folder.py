@@ -24,7 +24,7 @@ from outlive.core.command import ApprovalState, Grant, Profile
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
-from outlive.core.location import Location
+from outlive.core.location import HERE, Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.redactions import redacted_member
 from outlive.core.spec import Spec
@@ -91,7 +91,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         **({} if record.approval is None else {"approval": _encode_approval(record.approval)}),
         **({} if record.grant is None else {"grant": _encode_grant(record.grant)}),
         **({"sandbox": record.sandbox.view()} if record.sandbox.profile is not Profile.OPEN else {}),
-        **({} if record.location.is_here else {"location": record.location.encode()}),
+        **({} if record.location == HERE else {"location": record.location.encode()}),
         **({} if record.terminal is None else {"terminal": encode_terminal(record.terminal)}),
         **redacted_member(record.redacted),
     }

@@ -13,7 +13,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import StoreCorrupt
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import NOT_ENDED, Cause, State
-from outlive.core.location import Location
+from outlive.core.location import HERE, Location
 from outlive.core.process import Owner, ProcessRecord, check_tags
 from outlive.core.terminal import ShellKind, TerminalNote
 from outlive.store.retention import BootTime
@@ -160,7 +160,7 @@ class StoredProcess:
             json.dumps(record.sandbox.view()) if record.sandbox.profile is not Profile.OPEN else None,
             json.dumps(record.secret_names) if record.secret_names else None,
             json.dumps(encode_terminal(record.terminal)) if record.terminal is not None else None,
-            None if record.location.is_here else json.dumps(record.location.encode()),
+            None if record.location == HERE else json.dumps(record.location.encode()),
             None if self.ended_boot is None else self.ended_boot.boot_id,
             None if self.ended_boot is None else self.ended_boot.boottime_ns,
             _lost(record),

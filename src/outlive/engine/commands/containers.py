@@ -21,7 +21,6 @@ from outlive.core.identity import ProcessId
 from outlive.core.location import DOCKER, LOCAL, ContainerPlan, Isolation, Kind, Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.commands.resolver import DEFAULT_TERM, Resolved, as_bytes, check_words, shell_line
-from outlive.engine.commands.sandbox import Confined
 
 # Where the runner leaves the script of a command: in memory, for it alone.
 _SCRIPT = "/proc/self/fd/3"
@@ -74,7 +73,7 @@ class ContainerStarts:
             settings: The operator's.
             cwd: The one workspace, if none is named.
             limits: Bounds of every command.
-            is_strict: Whether lists are in force: then nobody but the operator chooses what "ls" is.
+            is_strict: Whether lists are in force: then the operator alone chooses what "ls" is.
         """
         self._settings = settings
         self._folder = settings.workspaces[0] if settings.workspaces else cwd  # of commands that name none
@@ -102,9 +101,7 @@ class ContainerStarts:
             )
         return wanted
 
-    async def prepare(
-        self, command: Command, owner: Owner, process_id: ProcessId
-    ) -> tuple[Resolved, Confined]:
+    async def prepare(self, command: Command, owner: Owner, process_id: ProcessId) -> Resolved:
         """Return what will run, and in which container.
 
         Raises:
@@ -128,9 +125,9 @@ class ContainerStarts:
         features = (*_FEATURES, *(("no_network",) if plan.network == "none" else ()))
         steps = [] if limits.cpu_s is None else [f"limit {_RLIMIT_CPU} {limits.cpu_s}"]
         steps += [] if limits.files is None else [f"limit {_RLIMIT_NOFILE} {limits.files}"]
-        resolved = replace(_resolved(command, process_id, cwd, steps), location=location)
+        resolved = _resolved(command, process_id, cwd, steps)
         sandbox = Sandbox(profile=Profile.SEALED, features=features)
-        return resolved, Confined(sandbox=sandbox, steps=tuple(steps) or None)
+        return replace(resolved, location=location, sandbox=sandbox, steps=tuple(steps) or None)
 
     def _plan(
         self, command: Command, owner: Owner, process_id: ProcessId, cwd: str, limits: Limits
@@ -217,7 +214,7 @@ ASKED = "asked"  # the member of a spec's `meta`
 
 def resolve_elsewhere(
     command: Command, profile: Profile, inside: ProcessRecord | None, *, kind: Kind, backend: str
-) -> tuple[Resolved, Confined]:
+) -> Resolved:
     """Return what the node is asked to run, and that nothing bounds it here.
 
     Args:
@@ -242,7 +239,7 @@ def resolve_elsewhere(
     if inside is not None and inside.sandbox.profile.strength >= Profile.WORKSPACE.strength:
         text = f"The caller runs in the profile {inside.sandbox.profile.value!r}: it may start on this machine only."
         raise CommandRefused("profile_too_weak", text)
-    resolved = Resolved(
+    return Resolved(
         program="",
         argv=command.argv if command.argv is not None else (command.line or "",),
         env={name: value for name, value in command.env.items() if value is not None},
@@ -251,8 +248,8 @@ def resolve_elsewhere(
         script=b"" if command.script is None else as_bytes(command.script or "\n"),
         location=Location(kind=kind, backend=backend, image=command.image),
         meta={ASKED: _asked(command, profile)},
+        sandbox=Sandbox(profile=profile),
     )
-    return resolved, Confined(sandbox=Sandbox(profile=profile))
 
 
 def _asked(command: Command, profile: Profile) -> Mapping[str, object]:

@@ -29,22 +29,23 @@ _Key = tuple[str, str, str]  # word, PATH, folder where it matters
 
 
 class Policing:
-    """Decides by one policy for one server's environment. Used from one event loop."""
+    """Decides by one policy for one server's environment. Used from one event loop.
+
+    Attributes:
+        is_active: Whether there is anything to decide.
+        environment: The clean one that commands are added to.
+    """
 
     def __init__(self, policy: CommandPolicy, *, environment: Mapping[str, str]) -> None:
-        """`environment` is the clean one that commands are added to."""
+        """Take both; nothing is asked of the file system yet."""
         self._policy = policy
+        self.is_active = policy.is_active
         self.environment = environment
         self._own_path = environment.get("PATH", "")
         self._named = {rule.program for rule in policy.rules if rule.names_one_program}
         self._believed: dict[_Key, tuple[float, ProgramFile | None]] = {}
         self._own_files: _Files = {}
         self._asked_at = float("-inf")
-
-    @property
-    def is_active(self) -> bool:
-        """Whether there is anything to decide."""
-        return self._policy.is_active
 
     async def decide(self, command: Command, *, cwd: str, path: str) -> Decision:
         """Decide about a command that would be started in `cwd` with this PATH."""

@@ -1,4 +1,4 @@
-"""From a `Command` to what the keeper runs (`Resolved`): shell, program, folder, environment, checks.
+"""From a `Command` to what was decided about it (`Resolved`): shell, program, folder, environment, checks.
 
 Refuses before the keeper is asked, with a reason and a hint. What the file system said is believed for a second:
 a start costs no thread and no system call here in the usual case, and the kernel has the last word anyway.
@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from outlive.core.command import Command, listed_environment
+from outlive.core.command import UNBOUND, Command, Sandbox, listed_environment
 from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
@@ -152,9 +152,11 @@ def find_shell(environment: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What will run, and where: `script` is the content of the process's script file (empty: none), `meta` more for the spec.
+    """What was decided about a command: what will run, where, and within which bounds.
 
-    `shared_env` are variables beside `env`, which has none of their names.
+    `script` is the content of the process's script file (empty: none), `meta` more for the spec. `shared_env` are variables
+    beside `env`, which has none of their names. `sandbox` is what the record shows of the bounds; `steps` (None: none) and
+    control `groups` are what the keeper makes of them.
     """
 
     program: str
@@ -166,6 +168,9 @@ class Resolved:
     script: bytes = b""
     location: Location = HERE
     meta: Mapping[str, object] = field(default_factory=dict)
+    sandbox: Sandbox = UNBOUND
+    steps: tuple[str, ...] | None = None
+    groups: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -316,10 +321,16 @@ def check_words(command: Command) -> None:
     for word in command.argv or ():
         _check_text(word, "argv")
         _check_length(word, "An argument")
-    check_tags(command.tags)
+    if command.tags:
+        check_tags(command.tags)
     if command.cwd is not None:
         _check_text(command.cwd, "cwd")
-    for name, value in command.env.items():
+    if command.env:
+        _check_environment(command.env)
+
+
+def _check_environment(env: Mapping[str, str | None]) -> None:
+    for name, value in env.items():
         if not name or "=" in name:
             raise InvalidRequest("invalid_params", f"Not a name of an environment variable: {name[:40]!r}.")
         _check_text(name, "env")

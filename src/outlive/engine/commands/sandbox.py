@@ -9,11 +9,12 @@ import contextlib
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from outlive.core.command import NO_LIMITS, Command, Limits, Profile, Sandbox, parse_profile
 from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.core.process import Owner, ProcessRecord
+from outlive.engine.commands.resolver import Resolved
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers, read_offers
 from outlive.keeper.sandbox.steps import SandboxPlace, bounds_of
 
@@ -29,7 +30,7 @@ _HARMLESS = (".gitconfig", ".config/git")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSettings:
-    """What the operator has decided: the profile of whoever asks for none, bounds, and folders that are opened.
+    """What the operator has decided: the profile of callers that ask for none, bounds, and folders that are opened.
 
     `readable` and `writable` are opened for the profiles from workspace on; in these a command's folder must lie below
     one of `folders`, where there are any.
@@ -40,18 +41,6 @@ class SandboxSettings:
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confined:
-    """What was decided for one command: what its record shows, and what the keeper does (None: nothing)."""
-
-    sandbox: Sandbox
-    steps: tuple[str, ...] | None = None
-    groups: tuple[str, ...] = ()
-
-
-_UNBOUND = Confined(sandbox=Sandbox())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +81,7 @@ class Sandboxes:
             ask: Has it tried out where commands run (`Backend.offers`); without it, it is tried out from here.
         """
         self._settings = settings
+        self._limits = settings.limits or NO_LIMITS
         self._state_dir = state_dir
         self._environment = environment
         self._offers: Capabilities | None = None
@@ -101,7 +91,7 @@ class Sandboxes:
 
     @property
     def default(self) -> Profile:
-        """The profile of whoever asks for none."""
+        """The profile of a command that asks for none."""
         return self._settings.profile
 
     def choose(self, command: Command, owner: Owner, inside: ProcessRecord | None) -> Profile:
@@ -139,24 +129,26 @@ class Sandboxes:
             raise CommandRefused("profile_too_weak", text)
 
     async def confine(
-        self, command: Command, profile: Profile, *, name: str, cwd: str, script: str | None
-    ) -> Confined:
-        """Return the bounds of a command in a profile.
+        self, resolved: Resolved, command: Command, profile: Profile, *, name: str, script: str | None
+    ) -> Resolved:
+        """Return what was resolved of a command with the bounds of a profile.
 
         Args:
+            resolved: What will run, and in which folder.
             command: What is asked for; its limits may lower the operator's.
             profile: As `choose` returned it.
             name: The process's id, after which its control groups are called.
-            cwd: The folder it runs in.
             script: The file of ours that it must be able to read.
 
         Raises:
             InvalidRequest: A limit is higher than the operator's.
             StartFailed: `sandbox_unavailable`: this machine cannot keep what the profile promises.
         """
-        limits = command.limits.within(self._settings.limits)
+        if profile is Profile.OPEN and command.limits is NO_LIMITS and self._limits is NO_LIMITS:
+            return resolved  # as nearly always
+        limits = command.limits.within(self._limits)
         if profile is Profile.OPEN and not limits:
-            return _UNBOUND
+            return resolved
         offers = await self.offers()
         if obstacle := offers.obstacles[profile]:
             raise _unavailable(profile, obstacle)
@@ -171,12 +163,12 @@ class Sandboxes:
             )
         place = SandboxPlace()
         if profile.strength >= Profile.WORKSPACE.strength:
-            place = await asyncio.to_thread(self._place, profile, cwd, script)
+            place = await asyncio.to_thread(self._place, profile, resolved.cwd, script)
         bounds = bounds_of(profile, machine, place, limits=limits, name=name)
         if bounds is None:
-            return Confined(sandbox=Sandbox(profile=profile))
+            return replace(resolved, sandbox=Sandbox(profile=profile))
         sandbox = Sandbox(profile=profile, features=bounds.features)
-        return Confined(sandbox=sandbox, steps=bounds.steps, groups=bounds.groups)
+        return replace(resolved, sandbox=sandbox, steps=bounds.steps, groups=bounds.groups)
 
     async def offers(self) -> Capabilities:
         """Return what this machine offers to the keeper's commands; tried out at the first call.
@@ -196,7 +188,7 @@ class Sandboxes:
         return await asyncio.to_thread(ask_offers, self._state_dir)
 
     def assume(self, offers: Capabilities) -> None:
-        """Believe somebody who has tried out already what the machine offers."""
+        """Take over what the machine offers from a caller that has tried it out already."""
         self._offers = offers
 
     def _place(self, profile: Profile, cwd: str, script: str | None) -> SandboxPlace:

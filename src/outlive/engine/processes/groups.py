@@ -6,8 +6,6 @@ nobody is admitted: the keeper knows no groups.
 
 How many starts of one principal are on their way at a time: `StartSlots`.
 
-How many processes one principal may have at a time: `check_headcount`.
-
 Commands between their place in a line and the keeper's answer: `PendingStarts`, who may still be withdrawn (decision 60).
 
 Whether such a command runs is decided by one rename, the keeper's or ours (`store.waiting`). What finds out or decides
@@ -19,7 +17,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Collection, Coroutine
+from collections.abc import Coroutine
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -301,23 +299,3 @@ class StartSlots:
         if semaphore is None:
             semaphore = self._semaphores[name] = asyncio.Semaphore(self._places)
         return semaphore
-
-
-def check_headcount(live: Collection[Process], most: int | None) -> None:
-    """Let a principal that has `live` start one more process, or wait for its turn.
-
-    They are counted only when there are as many: that costs a start nothing until then.
-
-    Raises:
-        LimitExceeded: `process_limit`: `most` of them run or wait already.
-    """
-    if most is None or len(live) < most:
-        return
-    count = sum(not one.is_ended for one in live)
-    if count >= most:
-        raise LimitExceeded(
-            "process_limit",
-            f"{count} processes of this principal run or wait already, and no more than {most} may.",
-            hint="Wait until some end, cancel some, or raise --max-processes.",
-            details={"processes": count, "limit": most},
-        )

@@ -126,8 +126,14 @@ class Redaction:
         self, record: ProcessRecord, *, is_over: Callable[[], bool], held: Callable[[], None]
     ) -> Hiding:
         """Return what is hidden of a process."""
-        redactor, is_known = self._redactor_of(record)
-        return Hiding(redactor=redactor, needs_masks=not is_known, is_over=is_over, held=held)
+        redactor, needs_masks = self.redactor, False
+        if record.secret_names and self._hides_values:
+            # Not one of the values may be missing: half of the secrets shown would be worse than nothing at all.
+            values = self._known(record)
+            needs_masks = not values
+            if values:
+                redactor = redactor.with_values(values)
+        return Hiding(redactor=redactor, needs_masks=needs_masks, is_over=is_over, held=held)
 
     def note_masks(self, record: ProcessRecord, folder: str) -> None:
         """Have it noted in the folder of an ended process where its secrets are; in a thread, some time later."""
@@ -166,13 +172,6 @@ class Redaction:
             _logger.warning("where a process's secrets are could not be noted", extra=extra)
         finally:
             log.close()
-
-    def _redactor_of(self, record: ProcessRecord) -> tuple[Redactor, bool]:
-        if not record.secret_names or not self._hides_values:
-            return self.redactor, True
-        values = self._known(record)
-        # Not one of the values may be missing: half of the secrets shown would be worse than nothing at all.
-        return (self.redactor.with_values(values), True) if values else (self.redactor, False)
 
     def _known(self, record: ProcessRecord) -> list[bytes]:
         values = self.secrets.of(record.process_id)

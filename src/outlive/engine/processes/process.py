@@ -23,14 +23,13 @@ from outlive.core.location import Location
 from outlive.core.process import ProcessRecord
 from outlive.core.terminal import TerminalNote
 from outlive.engine.processes.output_redaction import Redaction
-from outlive.engine.processes.process_state import CAUSES, ProcessState, Subscribers
+from outlive.engine.processes.process_state import ProcessState, Subscribers
 from outlive.engine.processes.retention_time import boot_time
 from outlive.policy.redaction import Redactor
-from outlive.store.end_sentences import ended_sentence, loss_sentence
 from outlive.store.log_mask import REST_S, Hiding
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
 from outlive.store.retention import BootTime
-from outlive.store.rows import StoredProcess, at_time
+from outlive.store.rows import StoredProcess
 
 _PATTERNS = Redactor()
 
@@ -41,6 +40,7 @@ class Process:
     Attributes (written by the engine only):
         process_id: Its permanent id.
         key: The 16-byte form of the id, as doorbells carry it.
+        principal: Whose it is.
         connection_id: The connection that started it; None when it was none.
         output_limit: Bytes of output that are kept; None when there is no limit.
         folder: The process's folder, absolute.
@@ -62,6 +62,7 @@ class Process:
         "folder",
         "key",
         "output_limit",
+        "principal",
         "process_id",
         "status",
         "subscribers",
@@ -80,6 +81,7 @@ class Process:
         self.subscribers = Subscribers()
         self.process_id: ProcessId = base.process_id
         self.key = id_to_bytes(base.process_id)
+        self.principal = base.owner.principal
         self.connection_id = base.owner.connection_id
         self.folder = folder
         self.output_limit = output_limit
@@ -138,11 +140,6 @@ class Process:
         return self.status.pid or None
 
     @property
-    def principal(self) -> str:
-        """Whose it is."""
-        return self._base.owner.principal
-
-    @property
     def approval(self) -> ApprovalState | None:
         """What policy asked a person about; None when it asked nobody."""
         return self._base.approval
@@ -197,8 +194,8 @@ class Process:
         """A snapshot; one is made for each state."""
         snapshot = self._snapshot
         if snapshot is None or self.status.has_news:
-            snapshot = self._snapshot = _record_of(
-                self._base, self.status, note=self._note, output_limit=self.output_limit
+            snapshot = self._snapshot = self.status.record_of(
+                self._base, note=self._note, output_limit=self.output_limit
             )
             self.status.has_news = False
         return snapshot
@@ -285,44 +282,6 @@ class Process:
         """Take over other tags and another group. Engine only."""
         self._base = replace(self._base, tags=dict(tags), group=group)
         self._snapshot = None
-
-
-def _record_of(
-    base: ProcessRecord, now: ProcessState, *, note: str, output_limit: int | None
-) -> ProcessRecord:
-    """Return a record: what does not change from `base`, the rest from the numbers as they are now."""
-    state, cause = now.state, CAUSES[now.cause]
-    error = base.error
-    if error is None and now.is_ended:
-        error = ended_sentence(
-            state,
-            cause,
-            note=note,
-            timeout_s=base.timeout_s,
-            output_limit=output_limit,
-            errno=now.code,
-            loss=loss_sentence(base.lost_bytes) if now.output_lost else None,
-        )
-    return replace(
-        base,
-        state=state,
-        cause=cause,
-        pid=now.pid or None,
-        exit_code=now.code if state is State.EXITED else None,
-        exit_signal=now.code if state is State.SIGNALED else None,
-        error=error,
-        started_at=at_time(now.started_ns) if now.started_ns else None,
-        ended_at=at_time(now.ended_ns) if now.ended_ns and now.is_ended else None,
-        stdout_bytes=now.stdout_bytes,
-        stderr_bytes=now.stderr_bytes,
-        is_complete=now.is_complete,
-        is_closed=now.is_closed,
-        is_stalled=now.is_stalled,
-        is_unknown=now.is_unknown,
-        has_gaps=now.has_gaps,
-        output_lost=now.output_lost,
-        descendants=now.descendants,
-    )
 
 
 def _hide_patterns(record: ProcessRecord, *, is_over: Callable[[], bool], held: Callable[[], None]) -> Hiding:

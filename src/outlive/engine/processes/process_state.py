@@ -8,12 +8,14 @@ touches it.
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from enum import IntFlag
 
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord
 from outlive.protocols.keeper import Flags, Phase
-from outlive.store.rows import to_ns
+from outlive.store.end_sentences import ended_sentence, loss_sentence
+from outlive.store.rows import at_time, to_ns
 
 CAUSES = tuple(Cause)  # indexed by protocols.keeper.CauseCode
 _STATES = (State.STARTING, State.RUNNING, State.PAUSED, State.STOPPING)  # indexed by the phases before EXITED
@@ -148,11 +150,6 @@ class ProcessState:
         return self.is_closed and not self.descendants
 
     @property
-    def is_stalled(self) -> bool:
-        """Whether the disk is full: the process waits until there is room."""
-        return bool(self._flags & _STALLED)
-
-    @property
     def is_blocked(self) -> bool:
         """Whether it waits until output is released (`on_limit` "block")."""
         return bool(self._flags & _BLOCKED)
@@ -161,16 +158,6 @@ class ProcessState:
     def is_unknown(self) -> bool:
         """Whether what is known of it was true once: it runs on a node that is away, or the keeper has not told of it yet."""
         return bool(self._flags & _UNKNOWN)
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether output was released from the log (`log.gap` tells which)."""
-        return bool(self._flags & _GAPS)
-
-    @property
-    def output_lost(self) -> bool:
-        """Whether some of what it wrote is not in the log, and no gap stands for it."""
-        return bool(self._flags & _HOLDER_LOST)
 
     def absorb(
         self,
@@ -226,6 +213,46 @@ class ProcessState:
         self.ended_ns = ended.ended_ns or self.ended_ns
         self.has_news = True
         return self.absorb(*ended.bell)
+
+    def record_of(self, base: ProcessRecord, *, note: str, output_limit: int | None) -> ProcessRecord:
+        """Return a record: what does not change from `base`, the rest from the numbers as they are now.
+
+        It is made for every change that has a subscriber, so the flags are read here and not through the properties.
+        """
+        state, cause, flags = self.state, CAUSES[self.cause], self._flags
+        is_ended, is_complete = self._phase >= _EXITED, self._phase == _DONE
+        output_lost = bool(flags & _HOLDER_LOST)
+        error = base.error
+        if error is None and is_ended:
+            error = ended_sentence(
+                state,
+                cause,
+                note=note,
+                timeout_s=base.timeout_s,
+                output_limit=output_limit,
+                errno=self.code,
+                loss=loss_sentence(base.lost_bytes) if output_lost else None,
+            )
+        return replace(
+            base,
+            state=state,
+            cause=cause,
+            pid=self.pid or None,
+            exit_code=self.code if state is State.EXITED else None,
+            exit_signal=self.code if state is State.SIGNALED else None,
+            error=error,
+            started_at=at_time(self.started_ns) if self.started_ns else None,
+            ended_at=at_time(self.ended_ns) if self.ended_ns and is_ended else None,
+            stdout_bytes=self.stdout_bytes,
+            stderr_bytes=self.stderr_bytes,
+            is_complete=is_complete,
+            is_closed=is_complete and not flags & _OPEN,
+            is_stalled=bool(flags & _STALLED),
+            is_unknown=bool(flags & _UNKNOWN),
+            has_gaps=bool(flags & _GAPS),
+            output_lost=output_lost,
+            descendants=self.descendants,
+        )
 
     @property
     def bell(self) -> tuple[int, int, int, int, int, int, int, int]:

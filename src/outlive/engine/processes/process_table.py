@@ -159,7 +159,7 @@ class ProcessTable:
 
     def expect(self, process: Process) -> None:
         """Enter a process that the keeper has still to tell of: if it does not, it has finished."""
-        self.enter(process)
+        self.processes.enter(process)
         if (
             self._mentioned is not None
             and process.status.is_acknowledged
@@ -167,21 +167,13 @@ class ProcessTable:
         ):
             self._expected.add(process.key)
 
-    def enter(self, process: Process) -> None:
-        """From now on a process is live, instead of another object of the same id if there is one."""
-        self.processes.enter(process)
-
     def is_told(self, key: bytes) -> bool:
         """Whether a process is live, or the keeper has told of it and it is about to be loaded."""
         return key in self.live or key in self.strangers
 
-    def leave(self, process: Process) -> bool:
-        """From now on a process is not live any more; tell whether it was."""
-        return self.processes.leave(process)
-
     def adopt(self, process: Process) -> None:
         """Enter a process that was loaded for a stranger's doorbell, and absorb that."""
-        self.enter(process)
+        self.processes.enter(process)
         bell = self.strangers.pop(process.key, None)
         if bell is not None:
             self.ring([bell])
@@ -230,14 +222,10 @@ class StartOutcomes:
         self._events = events
 
     def settle(self, process: Process, outcome: StartOutcome | OutliveError) -> None:
-        """Take over the answer to a start that did not wait."""
-        if isinstance(outcome, StartOutcome):
-            self.started(process, outcome)
-        else:
+        """Take over the answer to a start."""
+        if not isinstance(outcome, StartOutcome):
             self._failed(process, outcome)
-
-    def started(self, process: Process, outcome: StartOutcome) -> None:
-        """Take over that a process runs."""
+            return
         self.started_count += 1
         process.status.confirm_start(outcome.pid, outcome.started_ns)
         process.subscribers.wake()
@@ -256,7 +244,7 @@ class StartOutcomes:
     def _failed(self, process: Process, error: OutliveError) -> None:
         """Forget a start that failed; after a timeout it may still come to life and is then unknown."""
         hide_error(error, self._redaction.texts_of(process.process_id))
-        self._table.leave(process)
+        self._table.processes.leave(process)
         self._limits.leave(process)
         record = process.record
         if not isinstance(error, BackendUnavailable):

@@ -10,6 +10,7 @@ On a shared server one caller's list, tools and stops look at that caller's proc
 import asyncio
 from collections.abc import Collection
 
+from outlive.core.errors import LimitExceeded
 from outlive.core.identity import id_to_bytes
 from outlive.engine.processes.process import Process
 from outlive.store.registry import Registry
@@ -60,6 +61,24 @@ class LiveTable:
     def of_principal(self, principal: str) -> Collection[Process]:
         """Return what a principal started, over any connection, in no order: no copy, so go through it without an await."""
         return self._of_principal.get(principal, {}).values()
+
+    def check_count(self, principal: str, most: int | None) -> None:
+        """Let a principal start one more process, or wait for its turn.
+
+        Raises:
+            LimitExceeded: `process_limit`: `most` of them run or wait already.
+        """
+        known = self._of_principal.get(principal, {})
+        if most is None or len(known) < most:
+            return  # as nearly always: which of them have ended is asked only when there are as many
+        count = sum(not one.is_ended for one in known.values())
+        if count >= most:
+            raise LimitExceeded(
+                "process_limit",
+                f"{count} processes of this principal run or wait already, and no more than {most} may.",
+                hint="Wait until some end, cancel some, or raise --max-processes.",
+                details={"processes": count, "limit": most},
+            )
 
     def candidates(self, wanted: ProcessFilter) -> Collection[Process]:
         """Return those of which some may match, all that do among them, in no order; as `of_principal` no copy."""

@@ -43,7 +43,11 @@ class Progress:
 
 
 class Reconciliation:
-    """Begins with `open`; `run` finds everything, and for this server's life it stays known."""
+    """Begins with `open`; `run` finds everything, and for this server's life it stays known.
+
+    Attributes:
+        is_over: Whether everything is known.
+    """
 
     def __init__(
         self,
@@ -58,13 +62,9 @@ class Reconciliation:
         self._recovery = recovery
         self._upkeep = upkeep
         self._rows: dict[bytes, int] = {}  # pids of the unfinished, by key; 0 where none is known
+        self.is_over = False
         self._is_found = asyncio.Event()
         self._is_listed = asyncio.Event()  # found, or as much as files tell while the keeper is silent
-
-    @property
-    def is_over(self) -> bool:
-        """Whether everything is known."""
-        return self._is_found.is_set()
 
     @property
     def progress(self) -> Progress | None:
@@ -133,6 +133,7 @@ class Reconciliation:
         await self._recovery.catch_up()
         await self._recovery.settle_rows(unfinished)
         await self._upkeep.open()
+        self.is_over = True
         self._is_found.set()
         self._is_listed.set()
         self._rows = {}

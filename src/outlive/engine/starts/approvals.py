@@ -240,7 +240,7 @@ class ApprovalQueue:
                 await asyncio.to_thread(self._pending.store.put_asked, command)
             except OSError:
                 return False
-            self._table.enter(process)
+            self._table.processes.enter(process)
             self._pending.add(process, command)
             self._deadlines.add(process, command)
         self._changes.queued(process)

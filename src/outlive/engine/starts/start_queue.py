@@ -91,7 +91,7 @@ class StartQueue:
                 output_limit=spec.output_limit,
                 redaction=self._redaction,
             )
-            self._table.enter(process)
+            self._table.processes.enter(process)
             if record.waits_for == "approval":
                 self._approvals.rejoin(process, command)
             else:
@@ -104,12 +104,11 @@ class StartQueue:
         self._limits.begin(self)
 
     async def first_state(self, command: Command, owner: Owner) -> State:
-        """Set the group's limit if the command says one; return whether the command starts or waits for its turn."""
-        if command.group is None:
-            return State.STARTING
+        """Set the limit of a command's group if it says one; return whether the command starts or waits for its turn."""
+        group = command.group or ""
         if command.group_limit is not None:
-            await self.set_limit(owner.principal, command.group, command.group_limit)
-        is_full = self._limits.is_full((owner.principal, command.group))
+            await self.set_limit(owner.principal, group, command.group_limit)
+        is_full = self._limits.is_full((owner.principal, group))
         return State.QUEUED if is_full else State.STARTING
 
     def check_unspent(self, process_id: ProcessId) -> None:
@@ -120,9 +119,8 @@ class StartQueue:
         """
         self._pending.store.spent.check(process_id)
 
-    def skip(self, process: Process) -> None:
-        """Count a new process that starts without waiting."""
-        self._table.enter(process)
+    def count(self, process: Process) -> None:
+        """Count a new process that starts without waiting in its group."""
         self._limits.enter(process)
 
     async def put(self, process: Process, command: WaitingCommand) -> None:
@@ -135,11 +133,11 @@ class StartQueue:
             if not await self._approvals.put(process, command):
                 raise LimitExceeded("disk_full", "The command cannot be kept until it is approved.")
             return
-        self._table.enter(process)
+        self._table.processes.enter(process)
         try:
             await self._limits.wait_in_line(process, command)
         except OutliveError:
-            self._table.leave(process)
+            self._table.processes.leave(process)
             raise
         self._changes.queued(process)
 
@@ -172,7 +170,7 @@ class StartQueue:
 
         def settle(outcome: StartOutcome | OutliveError) -> None:
             if isinstance(outcome, StartOutcome):
-                self._outcomes.started(process, outcome)
+                self._outcomes.settle(process, outcome)
             elif not _passes(outcome) and not decision.locked():
                 refuse(outcome)
 

@@ -1,16 +1,12 @@
 """`Starts`: from a command to a process that runs or waits.
 
-The steps of one start, each in a module of its own: what the command resolves to and what bounds it (`preparation`),
-whether a person is asked (`approvals`) or its group is full (`queue`), what is noted down of it (`builders`), the backend,
-and what became of it (`start_outcomes`).
+`Starts.start` says which id the process has and waits for a slot; `Starts._start` names the steps one under the other. What
+they ask: `Preparation` (may it be started, what does it resolve to, what bounds it), `approvals` (is a person asked),
+`start_queue` (is its group full), the backend; `StartOutcomes` takes over the backend's answer. `new_record` and `new_spec`
+make what is recorded of a command before it runs.
 
-What is decided about a command before it is started: whether it may be, what it resolves to, what bounds it.
-
-What is noted down of a command before it runs: its first record, and the spec for the keeper.
-
-Names of commands for people and old clients: `cmd_<unix seconds>_<n>`, unique for ever (promise S1.3).
-
-The counter is reserved in blocks: a crash skips numbers, it never repeats one.
+`CommandIds` makes names of commands for people and old clients: `cmd_<unix seconds>_<n>`, unique for ever (promise S1.3).
+Its counter is reserved in blocks: a crash skips numbers, it never repeats one.
 """
 
 import asyncio
@@ -19,19 +15,20 @@ import os
 import time
 
 from outlive.backends.contract import Backend
-from outlive.core.command import ApprovalState, Command, Profile, Sandbox
+from outlive.core.command import ApprovalState, Command, Profile
 from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
+from outlive.core.location import LOCAL
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.spec import Spec
 from outlive.engine.caller_reach import record_inside
 from outlive.engine.commands.containers import ContainerStarts, resolve_elsewhere
 from outlive.engine.commands.resolver import Resolved, Resolver, clean_environment, find_shell
-from outlive.engine.commands.sandbox import Confined, Sandboxes
+from outlive.engine.commands.sandbox import Sandboxes
 from outlive.engine.processes.event_publisher import EventPublisher
-from outlive.engine.processes.groups import StartSlots, check_headcount
+from outlive.engine.processes.groups import StartSlots
 from outlive.engine.processes.output_redaction import Redaction, TextMask, check_secrets, hide_error
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ProcessTable, StartOutcomes
@@ -88,45 +85,40 @@ class Preparation:
     @property
     def shell(self) -> str:
         """The program that runs command lines; known once the engine is open."""
-        return self._opened.shell
+        return "" if self._resolver is None else self._resolver.shell
 
-    @property
-    def _opened(self) -> Resolver:
-        if self._resolver is None:
-            raise AssertionError("the engine is used inside `async with` only")
-        return self._resolver
-
-    async def prepare(
-        self, command: Command, owner: Owner, process_id: ProcessId
-    ) -> tuple[Resolved, Confined]:
+    async def prepare(self, command: Command, owner: Owner, process_id: ProcessId) -> Resolved:
         """Return what will run, and within which bounds.
 
         Raises:
             OutliveError: As `Starts.start`.
         """
         backend = self._containers.backend_of(command, owner)
-        kind = self._backend.kind_of(backend)
-        self._settings.allowed_commands.check(command, self._environment)
-        check_secrets(command.env_secrets, is_granted=command.granted is not None)
+        kind = "local" if backend == LOCAL else self._backend.kind_of(backend)
+        if self._settings.allowed_commands.names:
+            self._settings.allowed_commands.check(command, self._environment)
+        if command.env_secrets:
+            check_secrets(command.env_secrets, is_granted=command.granted is not None)
         inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
         if kind == "container":
-            resolved, confined = await self._containers.prepare(command, owner, process_id)
+            resolved = await self._containers.prepare(command, owner, process_id)
             await self._sandboxes.check_folder(resolved.cwd, inside)
-            return resolved, confined
+            return resolved
         profile = self._sandboxes.choose(command, owner, inside)
         if kind != "local":
             return resolve_elsewhere(command, profile, inside, kind=kind, backend=backend)
-        resolved = await self._opened.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
+        if self._resolver is None:
+            raise AssertionError("the engine is used inside `async with` only")
+        resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
         if inside is not None:
             await self._sandboxes.check_folder(resolved.cwd, inside)
-        confined = await self._sandboxes.confine(
+        return await self._sandboxes.confine(
+            resolved,
             command,
             profile,
             name=process_id,
-            cwd=resolved.cwd,
             script=f"{self._layout.process(process_id)}/script" if resolved.script else command.start_file,
         )
-        return resolved, confined
 
     async def check_unbounded(self, owner: Owner) -> None:
         """Let a caller pass who may start what no profile bounds.
@@ -153,7 +145,6 @@ def new_record(
     folder: str,
     state: State,
     hide: TextMask,
-    sandbox: Sandbox,
     approval: ApprovalState | None = None,
 ) -> ProcessRecord:
     """Return what is known of a process that begins in `state`.
@@ -182,7 +173,7 @@ def new_record(
         tags=dict(command.tags),
         group=command.group,
         command_id=command_id,
-        sandbox=sandbox,
+        sandbox=resolved.sandbox,
         secret_names=tuple(command.env_secrets),
         approval=approval,
         grant=command.granted,
@@ -203,7 +194,6 @@ def new_spec(
     record: ProcessRecord,
     *,
     output_limit: int | None,
-    confined: Confined,
     settings: EngineSettings,
 ) -> Spec:
     """Return what the keeper is asked to run."""
@@ -225,8 +215,8 @@ def new_spec(
         on_limit=command.on_limit,
         after_exit=command.after_exit,
         secrets=record.secret_names,
-        confinement=confined.steps,
-        groups=confined.groups,
+        confinement=resolved.steps,
+        groups=resolved.groups,
         container=record.location.container or "",
         umask=umask if command.umask is None else command.umask,
         nice=nice if command.nice is None else _allowed(command.nice, record.owner, settings),
@@ -337,30 +327,34 @@ class Starts:
 
         Cancellation: the command may run all the same; it is then found by its owner's connection.
         """
-        now_ns = time.time_ns()
-        await self._reconciliation.enough_for(command, process_id, most=self._settings.max_processes)
+        now_ns, settings = time.time_ns(), self._settings
+        if not self._reconciliation.is_over:
+            await self._reconciliation.enough_for(command, process_id, most=settings.max_processes)
         if process_id is None:
             process_id = new_process_id(now_ns, os.urandom(RANDOM_BYTES))
-        elif (known := self._table.live.get(_key_of(process_id))) is not None:
-            return _own(known, owner)
-        self._queue.check_unspent(process_id)
-        command = self._grants.give(command, owner)
+        else:  # the caller has chosen it: the start may be a repetition
+            if (known := self._table.live.get(_key_of(process_id))) is not None:
+                return _own(known, owner)
+            self._queue.check_unspent(process_id)
+        if command.grant is not None or settings.callbacks is not None:
+            command = self._grants.give(command, owner)
         async with self._slots.of(owner.principal):
             return await self._start(command, owner, process_id=process_id, now_ns=now_ns)
 
     async def _start(self, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int) -> Process:
+        """Take the steps of a start, in their order; each may refuse it."""
         settings, redaction = self._settings, self._redaction
         hide = redaction.texts(secrets := command.env_secrets)
         try:
-            check_headcount(self._table.processes.of_principal(owner.principal), settings.max_processes)
-            resolved, confined = await self._preparation.prepare(command, owner, process_id)
+            self._table.processes.check_count(owner.principal, settings.max_processes)
+            resolved = await self._preparation.prepare(command, owner, process_id)
             approval = await self._approvals.needed_for(command, resolved)
         except OutliveError as error:
             hide_error(error, hide)
             self._events.publish_refusal(owner, error.code, command=hide(command.text))
             raise
-        # From here on to `skip` nothing is awaited: another start must not take the same place in the group.
-        state = await self._queue.first_state(command, owner)
+        state = State.STARTING if command.group is None else await self._queue.first_state(command, owner)
+        # From here on to `count` nothing is awaited: another start must not take the same place in the group.
         folder = self._layout.process(process_id)
         record = new_record(
             command,
@@ -371,21 +365,21 @@ class Starts:
             created_ns=now_ns,
             settings=settings,
             folder=folder,
-            sandbox=confined.sandbox,
             state=state if approval is None else State.QUEUED,
             approval=approval,
             hide=hide,
         )
         limit = settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, folder, output_limit=limit, redaction=redaction)
-        redaction.secrets.keep(process_id, secrets)
-        spec = encode_spec(
-            new_spec(command, resolved, record, output_limit=limit, confined=confined, settings=settings)
-        )
+        if secrets:
+            redaction.secrets.keep(process_id, secrets)
+        spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, settings=settings))
         if record.state is State.QUEUED:
             await self._queue.put(process, WaitingCommand(process_id, spec, resolved.script, secrets))
             return process
-        self._queue.skip(process)
+        self._table.processes.enter(process)
+        if command.group is not None:
+            self._queue.count(process)
         await self._backend.start(
             process_id,
             spec,

@@ -118,7 +118,7 @@ def approval_view(
         "variables": [_shown(name) for name in env],
         "env": {_shown(name): None if value is None else _shown(value) for name, value in env.items()},
         "profile": record.sandbox.profile.value,
-        "location": record.location.view() if not record.location.is_here else None,
+        "location": None if record.location == HERE else record.location.view(),
         "reason": "" if approval is None else approval.reason,
         "principal": record.owner.principal,
         "since": record.created_at,
