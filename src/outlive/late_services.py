@@ -24,7 +24,7 @@ def mcp_service(
     from outlive.frontends.mcp.http.door import McpHttpSettings  # noqa: PLC0415
     from outlive.frontends.mcp.http.service import McpHttpService  # noqa: PLC0415
     from outlive.frontends.mcp.tools.calls import ToolSet, ToolSettings  # noqa: PLC0415
-    from outlive.frontends.mcp.tools.contract import Toolbox  # noqa: PLC0415
+    from outlive.frontends.mcp.tools.toolbox import Toolbox  # noqa: PLC0415
 
     tools = ToolSettings(
         enabled=not settings.tools_disabled,

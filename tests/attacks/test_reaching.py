@@ -12,7 +12,7 @@ import pytest
 import websockets
 
 from outlive.frontends.jsonrpc.methods import METHODS
-from outlive.frontends.mcp.tools import calls as mcp_scopes
+from outlive.frontends.mcp.tools.table import TOOL_SETS
 from outlive.frontends.rest import scopes as rest_scopes
 from outlive.policy.access import Scope
 from outlive.protocols.mcp.tasks import TaskCall
@@ -175,7 +175,7 @@ def test_every_verb_that_changes_something_is_tried() -> None:
     routes: dict[tuple[str, ...], Scope] = {
         (method, path.removesuffix("/")): scope for (method, path), scope in rest_scopes.SCOPES.items()
     }
-    tools: dict[tuple[str, ...], Scope] = {("mcp", name): scope for name, scope in mcp_scopes.SCOPES.items()}
+    tools: dict[tuple[str, ...], Scope] = {("mcp", tool.name): tool.scope for tool in TOOL_SETS["all"]}
     scopes: dict[tuple[str, ...], Scope] = {(name,): one.scope for name, one in METHODS.items()}
     changing = {name for name, scope in (scopes | routes | tools).items() if scope >= Scope.RUN}
     assert changing == {*_ATTEMPTS, *_STARTS, *_APPROVALS} - _WITHOUT_SCOPE

@@ -12,19 +12,17 @@ from outlive.cli.foreground.signals import failed_start
 from outlive.core.errors import SLUGS, error_from_slug
 from outlive.core.hints import MEANINGS
 from outlive.frontends.jsonrpc.methods import METHODS
+from outlive.frontends.mcp.tools.table import COMMAND_TOOLS, LEAN_TOOLS, PROCESS_TOOLS, TERMINAL_TOOLS
 from outlive.frontends.rest.slugs import HTTP_SLUGS
 from outlive.operations.schemas import member_names
 from outlive.operations.table import OPERATIONS
 from outlive.protocols.jsonrpc.answers import ERROR_NUMBERS
 from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS, OPTIONAL_MEMBERS
 from outlive.protocols.jsonrpc.results import OPTIONAL_OF_A_PROCESS, OPTIONAL_RESULTS, PROCESS, RESULTS
-from outlive.protocols.mcp.lean import LEAN_TOOLS
-from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS
-from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
 from outlive.server.error_formats import STATUS
 from tests.docs.pages import ROOT, table
 
-ALL_TOOLS = (*LEAN_TOOLS, *COMMAND_TOOLS, *PROCESS_TOOLS, *TERMINAL_TOOLS)
+ALL_TOOLS = [tool.definition() for tool in (*LEAN_TOOLS, *COMMAND_TOOLS, *PROCESS_TOOLS, *TERMINAL_TOOLS)]
 
 _ERRORS = """# Errors
 

@@ -5,9 +5,7 @@ import re
 
 import pytest
 
-from outlive.protocols.mcp.lean import LEAN_TOOLS
-from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS, Schema
-from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
+from outlive.frontends.mcp.tools.table import COMMAND_TOOLS, LEAN_TOOLS, PROCESS_TOOLS, TERMINAL_TOOLS, Tool
 from tests.cli.launching import run
 from tests.docs.pages import page, section, table_rows, words
 from tests.mcp_tools.calling import KEYS
@@ -15,8 +13,8 @@ from tests.mcp_tools.calling import KEYS
 _PAGE = page("docs/mcp.md")
 
 
-def _arguments(tool: Schema) -> set[str]:
-    schema = tool["inputSchema"]
+def _arguments(tool: Tool) -> set[str]:
+    schema = tool.definition()["inputSchema"]
     assert isinstance(schema, dict)
     return set(schema["properties"])
 
@@ -30,10 +28,10 @@ def _arguments(tool: Schema) -> set[str]:
         ("## The terminal tools", TERMINAL_TOOLS),
     ],
 )
-def test_every_tool_and_argument_is_described(heading: str, tools: tuple[Schema, ...]) -> None:
+def test_every_tool_and_argument_is_described(heading: str, tools: tuple[Tool, ...]) -> None:
     rows = table_rows(section(_PAGE, heading), "tool")
     described = {words(row[0])[0]: set(words(row[1])) for row in rows}
-    assert described == {tool["name"]: _arguments(tool) for tool in tools}
+    assert described == {tool.name: _arguments(tool) for tool in tools}
 
 
 def test_every_key_of_a_result_is_described() -> None:

@@ -7,17 +7,14 @@ import pytest
 from outlive.core.errors import AccessDenied
 from outlive.engine import Engine
 from outlive.frontends.jsonrpc.methods import METHODS
-from outlive.frontends.mcp.tools.calls import SCOPES as TOOL_SCOPES
+from outlive.frontends.mcp.tools.table import TOOL_SETS
 from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.scopes import SCOPES as ROUTE_SCOPES
 from outlive.frontends.rest.scopes import scope_of
 from outlive.frontends.rest.service import RestService
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
-from outlive.protocols.mcp.arguments import ShellArguments
-from outlive.protocols.mcp.lean import LEAN_TOOLS, RunArguments
-from outlive.protocols.mcp.schemas import COMMAND_TOOLS, PROCESS_TOOLS
-from outlive.protocols.mcp.terminal_tools import TERMINAL_TOOLS
+from outlive.protocols.mcp.arguments import RunArguments, ShellArguments
 from outlive.protocols.rest.requests import StartRequest
 from outlive.server.access.web_pages import STATIC_PAGES
 
@@ -49,13 +46,13 @@ def test_every_operation_is_offered_and_what_a_frontend_takes_inherits_from_it()
 
 @pytest.mark.promise("A.scope")
 def test_every_tool_has_a_scope_and_what_is_said_to_only_read_needs_no_more() -> None:
-    definitions = [*COMMAND_TOOLS, *PROCESS_TOOLS, *LEAN_TOOLS, *TERMINAL_TOOLS]
-    assert {str(one["name"]) for one in definitions} == set(TOOL_SCOPES)
-    for one in definitions:
-        annotations = one["annotations"]
+    looking = "get_status list_history list_processes read wait list terminal_list terminal_read"
+    for tool in TOOL_SETS["all"]:
+        is_looking = tool.name.removeprefix("command_") in looking.split()
+        annotations = tool.definition()["annotations"]
         assert isinstance(annotations, dict)
-        is_looking = annotations.get("readOnlyHint", False)
-        assert TOOL_SCOPES[str(one["name"])] is (Scope.READ if is_looking else Scope.RUN)
+        assert annotations["readOnlyHint"] is is_looking
+        assert tool.scope is (Scope.READ if is_looking else Scope.RUN)
 
 
 @pytest.mark.promise("A.scope")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.protocols.mcp.answers import body
-from outlive.protocols.mcp.lean import LEAN_TOOLS
+from outlive.frontends.mcp.tools.table import LEAN_TOOLS
+from outlive.protocols.mcp.texts import body
 from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
 
 _PIECES = st.lists(st.tuples(st.integers(0, 1), st.binary(min_size=1, max_size=20)), max_size=20)
@@ -193,4 +193,4 @@ def test_one_line_that_is_too_long_shows_both_ends() -> None:
 
 @pytest.mark.promise("S4.13.size")
 def test_the_lean_schemas_are_small() -> None:
-    assert len(orjson.dumps(LEAN_TOOLS)) <= 8192
+    assert len(orjson.dumps([tool.definition() for tool in LEAN_TOOLS])) <= 8192

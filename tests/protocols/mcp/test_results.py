@@ -9,8 +9,8 @@ from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
-from outlive.protocols.mcp.answers import Circumstances, header
 from outlive.protocols.mcp.results import command_status, error_sentence, status_word
+from outlive.protocols.mcp.texts import Circumstances, header
 
 _RECORD = ProcessRecord(  # noqa: S604 -- the record only says so
     process_id=ProcessId("x"),

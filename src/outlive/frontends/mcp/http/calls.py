@@ -28,7 +28,7 @@ from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp.http.requests import Message
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress
-from outlive.frontends.mcp.tools.contract import Toolbox
+from outlive.frontends.mcp.tools.toolbox import Toolbox
 
 _TERMINATED = "[Process was terminated]"  # promise S4.6
 _Key = tuple[str, str | None, str | None]

@@ -32,7 +32,7 @@ from outlive.frontends.mcp.http.requests import (
 from outlive.frontends.mcp.http.sdk_loader import SdkLoading
 from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp.tools.calls import Caller
-from outlive.frontends.mcp.tools.contract import Toolbox
+from outlive.frontends.mcp.tools.toolbox import Toolbox
 from outlive.policy.access import PAGE_HINT, Scope
 from outlive.protocols.sse import COMMENT
 from outlive.server.access.guard import access_of

@@ -25,7 +25,7 @@ from outlive.engine.processes.process import until
 from outlive.frontends.mcp.http.calls import Calls, InFlight, result_of, terminated
 from outlive.frontends.mcp.http.requests import EventStream, Message, gone
 from outlive.frontends.mcp.tools.calls import Caller, Outcome
-from outlive.frontends.mcp.tools.contract import Toolbox
+from outlive.frontends.mcp.tools.toolbox import Toolbox
 from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.sse import (
     COMMENT,

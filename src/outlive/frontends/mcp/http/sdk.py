@@ -55,8 +55,8 @@ from outlive.frontends.mcp.http.calls import Ask, Calls, unexpected
 from outlive.frontends.mcp.http.requests import HANDSHAKE_REVISIONS, Message
 from outlive.frontends.mcp.http.sdk_loader import Extend
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, UnknownTool
-from outlive.frontends.mcp.tools.contract import Toolbox
 from outlive.frontends.mcp.tools.tasks import Tasks
+from outlive.frontends.mcp.tools.toolbox import Toolbox
 from outlive.protocols.mcp.tasks import REQUIRED_CAPABILITY, TASKS_EXTENSION
 
 CALLER = "outlive.mcp_caller"  # in the ASGI scope: who asks, without the request's id

@@ -11,7 +11,7 @@ from outlive.frontends.mcp.http.door import McpHttpSettings
 from outlive.frontends.mcp.http.endpoint import McpEndpoint
 from outlive.frontends.mcp.http.sdk_loader import Extend, SdkLoading, SdkServer
 from outlive.frontends.mcp.http.sessions import McpSessions
-from outlive.frontends.mcp.tools.contract import Toolbox
+from outlive.frontends.mcp.tools.toolbox import Toolbox
 
 _INSTRUCTIONS = (
     "Runs commands that outlive whoever asked for them. A call that takes long answers with an id: read, wait and "

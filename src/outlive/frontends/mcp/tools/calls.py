@@ -1,35 +1,30 @@
-"""The nouns of a tool call: `Caller` asks a `Tool`, `Outcome` answers, `Progress` carries output meanwhile.
+"""The nouns of a tool call: the `Caller`, the `Outcome`, and `Progress`, which carries output meanwhile.
 
-What the tools must be told: `ToolSettings` (promise S1.8), filled in by the composition root.
-
-How much a caller must be allowed for each tool: `SCOPES`. A tool without a line here cannot be offered.
-
-Whether a tool may run something: `ToolPolicy`, the settings of promise S1.8 before every start.
+The settings of all tools (`ToolSettings`, promise S1.8) are filled in by the composition root; `ToolPolicy` applies them before
+every start. Which tools there are is `table`'s, how a call waits is `runner`'s.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal
 
 from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.process import Owner
 from outlive.engine import Process
-from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
 from outlive.policy.patterns import CommandPatterns
 from outlive.protocols.mcp.tasks import Task, TaskCall
 from outlive.protocols.mcp.texts import EXECUTION_DISABLED, SCRIPTS_DISABLED
 
-# New output as text, for notifications/progress; awaited, so that a slow client holds nobody else.
+# New output as text, for notifications/progress; awaited, so that a slow client delays its own call alone.
 Progress = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls a tool.
+    """The client that calls a tool.
 
-    `access`: who that is, and how much it may do. `connection_id`: the MCP session. `request_id`: the JSON-RPC id as a
+    `access`: its identity, and how much it may do. `connection_id`: the MCP session. `request_id`: the JSON-RPC id as a
     string (promise M.ids). `has_tasks`: the request declares the tasks extension. `is_raw`: the request names no MCP
     revision, as the documents' own callers do.
     """
@@ -42,7 +37,7 @@ class Caller:
 
     @property
     def owner(self) -> Owner:
-        """Whose a process becomes that it starts, and who asks for what is done."""
+        """The owner of a process that it starts, and the author of what it does to others."""
         return Owner(
             principal=self.principal,
             connection_id=self.connection_id,
@@ -55,7 +50,7 @@ class Caller:
 
     @property
     def principal(self) -> str:
-        """Whose processes it sees."""
+        """The identity whose processes it sees."""
         return self.access.principal
 
 
@@ -82,19 +77,6 @@ class Outcome:
     task: Task | None = None
 
 
-# What carries a tool out: arguments as they came, the caller, where output goes meanwhile.
-Answer = Callable[[Mapping[str, object], Caller, Progress | None], Awaitable[Outcome]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
-    """A tool on offer: its MCP Tool object, what carries it out, and the scope that takes."""
-
-    definition: Mapping[str, object]
-    answer: Answer
-    scope: Scope
-
-
 class UnknownTool(InvalidRequest):
     """There is no tool of that name, or the setting `mcp_tools` leaves it out."""
 
@@ -119,7 +101,7 @@ class ToolSettings:
         wait_s: How long a call waits for the end before it answers "still running" (promise S1.10), where the client
             is an official one that asked for no progress: many hosts give up after 60 s.
         heartbeat_s: After this long without output a waiting call reports progress all the same (promise S1.10).
-        kept_s: How long a process is kept after its end, as tasks tell it; None for ever.
+        kept_s: How long a process is kept after its end, as tasks report it; None for ever.
     """
 
     enabled: bool = True
@@ -136,30 +118,8 @@ class ToolSettings:
     kept_s: float | None = None
 
 
-# What a tool does: the name of an operation, which says the scope.
-_OPERATIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "command_execute": "execute",
-        "command_execute_script": "execute",
-        "command_get_status": "get",
-        "command_list_history": "list",
-        "execute_linux_shell_command": "execute",
-        "execute_background_linux_shell_command": "execute",
-        "terminate_process": "control",
-        "list_processes": "list",
-        "run": "execute",
-        "send": "write",
-    }
-)
-# Those of the same name.
-_SAME = ("read", "wait", "control", "list", *(name for name in OPERATIONS if name.startswith("terminal_")))
-SCOPES: Mapping[str, Scope] = MappingProxyType(
-    {tool: OPERATIONS[name].scope for tool, name in (*_OPERATIONS.items(), *((one, one) for one in _SAME))}
-)
-
-
 class ToolPolicy:
-    """Decides from the settings alone; raises CommandRefused with a text of promise S1.7."""
+    """Decides from the settings alone whether a tool may run something; raises CommandRefused with a text of promise S1.7."""
 
     def __init__(self, settings: ToolSettings) -> None:
         """Take the settings."""
@@ -172,25 +132,21 @@ class ToolPolicy:
 
     def check_line(self, line: str) -> None:
         """Let a shell line pass."""
-        self._check_enabled()
+        _require(self._settings.enabled, EXECUTION_DISABLED)
         self._patterns.check_line(line)
 
     def check_argv(self, argv: Sequence[str]) -> None:
         """Let a command without a shell pass."""
-        self._check_enabled()
+        _require(self._settings.enabled, EXECUTION_DISABLED)
         self._patterns.check_argv(argv)
 
     def check_script(self, interpreter: str, content: str) -> None:
         """Let a script pass."""
-        self._check_enabled()
-        if not self._settings.allow_scripts:
-            raise _disabled(SCRIPTS_DISABLED)
+        _require(self._settings.enabled, EXECUTION_DISABLED)
+        _require(self._settings.allow_scripts, SCRIPTS_DISABLED)
         self._patterns.check_script(interpreter, content)
 
-    def _check_enabled(self) -> None:
-        if not self._settings.enabled:
-            raise _disabled(EXECUTION_DISABLED)
 
-
-def _disabled(text: str) -> CommandRefused:
-    return CommandRefused("command_not_allowed", text, hint="The operator has switched it off.")
+def _require(is_enabled: bool, text: str) -> None:  # noqa: FBT001 -- a claim and the sentence for its absence
+    if not is_enabled:
+        raise CommandRefused("command_not_allowed", text, hint="The operator has switched it off.")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import OutputChunk, Process
-from outlive.protocols.mcp.answers import body, redacted_in
+from outlive.protocols.mcp.texts import body, redacted_in
 from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
 
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
@@ -20,7 +20,7 @@ _END_BYTES = 128 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeanPage:
-    """A piece of output: its lines, those behind a hole, and where it ends. `lines` None when nobody counted all."""
+    """A piece of output: its lines, those behind a hole, and where it ends. `lines` is None when not all were counted."""
 
     head: list[Line]
     tail: list[Line]
@@ -135,7 +135,7 @@ async def _lines(
 
 
 def _before(process: Process, end: Cursor, bound: Cursor) -> Cursor:
-    """Return a cursor some 128 KiB before `end` (the end of the log, or a cursor the caller was told)."""
+    """Return a cursor some 128 KiB before `end` (the end of the log, or a cursor of an earlier answer)."""
     log = process.log
     if end == Cursor(log.size(0), log.size(1)):
         near = log.tail_cursor(_END_BYTES)
@@ -156,6 +156,12 @@ def _stripped(lines: list[Line], *, raw: bool) -> list[Line]:
     return lines if raw else [replace(line, text=strip_ansi(line.text)) for line in lines]
 
 
+def has_more(process: Process, cursor: Cursor) -> bool:
+    """Tell whether a process has written more than what ends at `cursor`, as far as the keeper has reported."""
+    status = process.status
+    return cursor.stdout < status.stdout_bytes or cursor.stderr < status.stderr_bytes
+
+
 # A progress message is for watching; the result and the log have everything. What is more is skipped, and said.
 _MOST_BYTES = 16 * 1024
 
@@ -171,12 +177,8 @@ class News:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is output that was not taken, as far as the keeper has told."""
-        process = self._process
-        return (
-            self._cursor.stdout < process.status.stdout_bytes
-            or self._cursor.stderr < process.status.stderr_bytes
-        )
+        """Whether there is output that was not taken, as far as the keeper has reported."""
+        return has_more(self._process, self._cursor)
 
     def take(self, *, is_last: bool) -> str:
         """Return what is new, its last 16 KiB if it is more; `is_last` also the beginning of a character."""

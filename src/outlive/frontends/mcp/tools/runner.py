@@ -1,11 +1,8 @@
-"""Starts, waits and ends for all tools: `Runner`.
+"""How tools start processes, wait for them and end them: `ToolCall`, one call, and `Runner`, what all calls share.
 
-A call's process belongs to no task: the keeper holds it. What a cancelled call started is ended here; what waits
-too long is left to run. Output is read from the log at a cursor: nothing is queued.
-
-Waits that end before the process does: `wait_ready` for a text, a port or silence (promise S4.13).
-
-Whether anything on this machine listens on a port: what `wait_for` asks. Reads /proc in a thread, never connects.
+A call's process belongs to no task: the keeper holds it. What a cancelled call has started is ended here; a process for which a
+call has waited too long is left to run. Output is read from the log at a cursor: nothing is queued. `wait_ready` waits for a text,
+a port or silence (promise S4.13).
 """
 
 import asyncio
@@ -15,15 +12,22 @@ import logging
 import math
 import os
 import time
+from dataclasses import dataclass
+from typing import Any
 
 from outlive.core.command import Command
-from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.cursor import BEGINNING
 from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.engine import Engine, OutputChunk, Process, ProcessFilter
-from outlive.frontends.mcp.tools.calls import Caller, Progress, ToolSettings
-from outlive.frontends.mcp.tools.pages import News
-from outlive.protocols.mcp.lean import WaitFor
+from outlive.engine.processes.process import until
+from outlive.engine.terminals import Terminals, terminals_of
+from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolPolicy, ToolSettings
+from outlive.frontends.mcp.tools.pages import News, has_more
+from outlive.operations.start import RunOptions
+from outlive.protocols.mcp.arguments import ToolOptions, WaitFor
+from outlive.protocols.mcp.texts import error_text
+from outlive.server.terminal_calls import TerminalCalls
 
 _logger = logging.getLogger(__name__)
 
@@ -32,139 +36,29 @@ _COALESCE_S = 0.1
 
 
 class Runner:
-    """What all tools share: the engine and how calls wait."""
+    """What all calls share.
 
-    def __init__(self, engine: Engine, settings: ToolSettings) -> None:
-        """Take both; nothing runs yet."""
+    Attributes:
+        engine: Runs the processes; opened by the caller.
+        settings: Limits and defaults.
+        policy: Decides from the settings whether a command may run.
+        terminals: Answers the terminal tools.
+        keys: Held while a key of `run` is looked up and its command is started.
+    """
+
+    def __init__(self, engine: Engine, settings: ToolSettings, terminals: Terminals | None = None) -> None:
+        """Take the engine, the settings, and the terminals: the engine's own if none are given."""
         self.engine = engine
         self.settings = settings
+        self.policy = ToolPolicy(settings)
+        self.terminals = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
+        self.keys = asyncio.Lock()
         self._endings: set[asyncio.Task[None]] = set()
         self._is_let_go = False
 
     def let_go(self) -> None:
         """From now on a cancelled call ends nothing: it is the server that stops, and commands outlive it."""
         self._is_let_go = True
-
-    def patience_s(
-        self, caller: Caller, progress: Progress | None, *, asked_s: float | None, in_background: bool
-    ) -> float:
-        """Return how many seconds a call of a document's tool waits for the end of its command (promise S1.10).
-
-        Infinite for a raw caller and for a caller that gets progress: what ends such a call is the command's end or its
-        own timeout. Another client may give up after a minute and believe that the command failed, so it is answered
-        before that.
-        """
-        if in_background:
-            return 0.0
-        if asked_s is not None:
-            return asked_s
-        return math.inf if caller.is_raw or progress is not None else self.settings.wait_s
-
-    async def start(self, command: Command, caller: Caller, *, in_background: bool) -> Process:
-        """Start a command for a caller.
-
-        Raises:
-            OutliveError: As `Engine.start`.
-
-        Cancellation: unless `in_background`, what may have been started is ended.
-        """
-        process_id = new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
-        try:
-            return await self.engine.starts.start(command, owner=caller.owner, process_id=process_id)
-        except asyncio.CancelledError:
-            if not in_background:
-                await self.abandon(process_id)
-            raise
-
-    async def run(
-        self, command: Command, caller: Caller, *, wait_s: float, progress: Progress | None
-    ) -> Process:
-        """Start a command and wait until it is complete, at most `wait_s` (inf: to the end); 0 leaves it in the background.
-
-        Raises:
-            OutliveError: As `Engine.start`.
-
-        Cancellation: ends what was started (TERM, termination timeout, KILL), unless `wait_s` is 0.
-        """
-        process = await self.start(command, caller, in_background=wait_s <= 0)
-        try:
-            await self.wait(process, wait_s=wait_s, progress=progress)
-        except asyncio.CancelledError:
-            await self.abandon(process.process_id)
-            raise
-        return process
-
-    async def wait(
-        self, process: Process, *, wait_s: float, progress: Progress | None = None, news: News | None = None
-    ) -> None:
-        """Return when a process is complete, or after `wait_s`; meanwhile report its output (from `news` on).
-
-        Cancellation: safe; ends nothing.
-        """
-        deadline = asyncio.get_running_loop().time() + wait_s
-        woken = asyncio.Event()
-        unsubscribe = process.subscribers.add(woken.set)
-        try:
-            if progress is None:
-                await _until_complete(process, woken, at=deadline)
-            else:
-                news = news or News(process)
-                await self._report(process, woken, news=news, progress=progress, deadline=deadline)
-        finally:
-            unsubscribe()
-
-    async def _report(
-        self, process: Process, woken: asyncio.Event, *, news: News, progress: Progress, deadline: float
-    ) -> None:
-        clock = asyncio.get_running_loop().time
-        started = told = clock()
-        while True:
-            woken.clear()
-            is_over = process.is_complete or clock() >= deadline
-            text = news.take(is_last=process.is_complete)
-            if not text and not is_over and clock() - told >= self.settings.heartbeat_s:
-                text = f"[still running after {clock() - started:.0f} s]"
-            if text:
-                await progress(text)
-                told = clock()
-            if is_over:
-                return
-            await _until_complete(process, woken, at=min(deadline, told + _COALESCE_S))
-            if not (process.is_complete or news.is_waiting):
-                await _woken(woken, at=min(deadline, told + self.settings.heartbeat_s))
-
-    async def end(self, process: Process, caller: Caller, *, note: str, grace_s: float | None = None) -> bool:
-        """End a process's whole tree for a caller and wait for that; tell whether the KILL was needed.
-
-        Raises:
-            BackendUnavailable: The keeper does not answer, or the tree is not gone some seconds after the KILL.
-
-        Cancellation: the end goes on.
-        """
-        grace_s = self.settings.termination_timeout_s if grace_s is None else grace_s
-        return await self.engine.as_(caller.owner).end(process, grace_s=grace_s, note=note)
-
-    async def find(self, wanted: ProcessFilter, caller: Caller) -> Process:
-        """Return the newest of a caller's processes that matches.
-
-        Raises:
-            ProcessNotFound: There is none, or it is private to another connection.
-        """
-        for record in await self.engine.queries.list(wanted, limit=10):
-            process = await self.engine.queries.find(record.process_id)
-            if is_visible(process, caller):
-                return process
-        raise ProcessNotFound("process_not_found", "No such process is known.")
-
-    async def active(self, caller: Caller) -> list[Process]:
-        """Return a caller's processes of which something runs, oldest first: the main process, or what it has left behind."""
-        await self.engine.queries.known()
-        found = [
-            one
-            for one in self.engine.queries.live(principal=caller.principal)
-            if (not one.is_ended or one.record.descendants) and is_visible(one, caller)
-        ]
-        return sorted(found, key=lambda process: process.process_id)
 
     async def abandon(self, process_id: ProcessId) -> None:
         """End what a cancelled call has started, to the acknowledgement, however often it is cancelled again."""
@@ -190,6 +84,155 @@ class Runner:
                 )
 
 
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call of a tool: what it may use, its caller, and where its output goes meanwhile."""
+
+    runner: Runner
+    caller: Caller
+    progress: Progress | None = None
+
+    def make_command(
+        self,
+        asked: RunOptions,
+        *,
+        line: str | None = None,
+        argv: tuple[str, ...] | None = None,
+        script: str | None = None,
+        **members: Any,  # noqa: ANN401 -- members of Command
+    ) -> Command:
+        """Return what the arguments ask for as a command that belongs to the caller's principal.
+
+        An MCP session may end while its commands go on, and they stay findable (promise S4.5).
+        """
+        grace_s = self.runner.settings.termination_timeout_s
+        return asked.make_command(
+            line=line, argv=argv, script=script, default_grace_s=grace_s, detached=True, **members
+        )
+
+    async def start(self, command: Command, *, in_background: bool) -> Process:
+        """Start a command for the caller.
+
+        Raises:
+            OutliveError: As `Engine.start`.
+
+        Cancellation: unless `in_background`, what may have been started is ended.
+        """
+        process_id = new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
+        try:
+            return await self.runner.engine.starts.start(
+                command, owner=self.caller.owner, process_id=process_id
+            )
+        except asyncio.CancelledError:
+            if not in_background:
+                await self.runner.abandon(process_id)
+            raise
+
+    async def run(self, command: Command, asked: ToolOptions) -> tuple[Process, float]:
+        """Start a command of a documented tool and wait until it is complete; return it, and how long that might take.
+
+        Seconds are infinite for a raw caller and for a caller that gets progress: what ends such a call is the command's end or
+        its own timeout. Another client may give up after a minute and believe that the command failed, so it is answered before
+        that (promise S1.10).
+
+        Raises:
+            OutliveError: As `Engine.start`.
+
+        Cancellation: ends what was started (TERM, termination timeout, KILL), unless the seconds are 0.
+        """
+        if asked.background:
+            wait_s = 0.0
+        elif asked.wait_s is not None:
+            wait_s = asked.wait_s
+        else:
+            is_endless = self.caller.is_raw or self.progress is not None
+            wait_s = math.inf if is_endless else self.runner.settings.wait_s
+        process = await self.start(command, in_background=wait_s <= 0)
+        try:
+            await self.wait(process, wait_s=wait_s)
+        except asyncio.CancelledError:
+            await self.runner.abandon(process.process_id)
+            raise
+        return process, wait_s
+
+    async def wait(self, process: Process, *, wait_s: float) -> None:
+        """Return when a process is complete, or after `wait_s` (inf: never before); meanwhile report its output.
+
+        Cancellation: safe; ends nothing.
+        """
+        deadline = asyncio.get_running_loop().time() + wait_s
+        if self.progress is None:
+            await _until_complete(process, at=deadline)
+            return
+        woken = asyncio.Event()
+        unsubscribe = process.subscribers.add(woken.set)
+        try:
+            await self._report(process, woken, progress=self.progress, deadline=deadline)
+        finally:
+            unsubscribe()
+
+    async def _report(
+        self, process: Process, woken: asyncio.Event, *, progress: Progress, deadline: float
+    ) -> None:
+        clock = asyncio.get_running_loop().time
+        news, heartbeat_s = News(process), self.runner.settings.heartbeat_s
+        started = told = clock()
+        while True:
+            woken.clear()
+            is_over = process.is_complete or clock() >= deadline
+            text = news.take(is_last=process.is_complete)
+            if not text and not is_over and clock() - told >= heartbeat_s:
+                text = f"[still running after {clock() - started:.0f} s]"
+            if text:
+                await progress(text)
+                told = clock()
+            if is_over:
+                return
+            await _until_complete(process, at=min(deadline, told + _COALESCE_S))
+            if not (process.is_complete or news.is_waiting):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(min(deadline, told + heartbeat_s)):
+                        await woken.wait()
+
+    async def end(self, process: Process, *, note: str, grace_s: float | None = None) -> bool:
+        """End a process's whole tree for the caller and wait for that; tell whether the KILL was needed.
+
+        Raises:
+            BackendUnavailable: The keeper does not answer, or the tree is not gone some seconds after the KILL.
+
+        Cancellation: the end goes on.
+        """
+        grace_s = self.runner.settings.termination_timeout_s if grace_s is None else grace_s
+        return await self.runner.engine.as_(self.caller.owner).end(process, grace_s=grace_s, note=note)
+
+    async def find(self, command_id: str) -> Process:
+        """Return the newest of the caller's processes of that command id.
+
+        Raises:
+            ProcessNotFound: There is none, or it is private to another connection.
+        """
+        wanted = ProcessFilter(principal=self.caller.principal, command_id=command_id)
+        for record in await self.runner.engine.queries.list(wanted, limit=10):
+            process = await self.runner.engine.queries.find(record.process_id)
+            if is_visible(process, self.caller):
+                return process
+        raise ProcessNotFound("process_not_found", "No such process is known.")
+
+    async def live(self) -> list[Process]:
+        """Return the caller's processes that the engine holds, oldest first; of some only descendants still run."""
+        queries = self.runner.engine.queries
+        await queries.known()
+        found = queries.live(principal=self.caller.principal)
+        return sorted(
+            (one for one in found if is_visible(one, self.caller)), key=lambda process: process.process_id
+        )
+
+
+def failed(error: OutliveError, _asked: object = None) -> Outcome:
+    """Return the answer of a tool that has none of its own for an error."""
+    return Outcome(text=error_text(error), is_error=True)
+
+
 def is_visible(process: Process, caller: Caller) -> bool:
     """Tell whether a caller may see a process: its principal's, unless it is private to another connection."""
     owner = process.record.owner
@@ -198,39 +241,18 @@ def is_visible(process: Process, caller: Caller) -> bool:
     )
 
 
-async def _woken(woken: asyncio.Event, *, at: float) -> None:
-    try:
-        async with _until(at):
-            await woken.wait()
-    except TimeoutError:
-        return
-
-
-async def _until_complete(process: Process, woken: asyncio.Event, *, at: float) -> None:
-    """Return when the process is complete, or at that time; one timeout, however often it is woken."""
-    try:
-        async with _until(at):
-            while not process.is_complete:
-                woken.clear()
-                await woken.wait()
-    except TimeoutError:
-        return
-
-
-def _until(at: float) -> asyncio.Timeout:
-    """Return a timeout at a time of the loop's clock; infinity is no time that a timer takes."""
-    return asyncio.timeout_at(None if at == math.inf else at)
+async def _until_complete(process: Process, *, at: float) -> None:
+    """Return when the process is complete, or at that time of the loop's clock, which may be infinity."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout_at(None if at == math.inf else at):
+            await until(process, lambda one: one.is_complete)
 
 
 _LISTEN = "0A"  # the state's number in /proc/net/tcp (include/net/tcp_states.h)
 
 
-async def is_listening(port: int) -> bool:
-    """Tell whether anything on this machine listens on a TCP port; never connects to it."""
-    return await asyncio.to_thread(_is_listening, port)
-
-
-def _is_listening(port: int) -> bool:
+def is_listening(port: int) -> bool:
+    """Tell whether anything on this machine listens on a TCP port; reads /proc, and never connects to it."""
     wanted = f":{port:04X}"
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError), open(table, encoding="ascii") as file:
@@ -244,21 +266,23 @@ def _is_listening(port: int) -> bool:
 _LOOK_S = 0.1  # a port has no event; ten looks a second cost a hundredth of a core
 
 
-async def wait_ready(process: Process, wanted: WaitFor, *, wait_s: float, cursor: Cursor = BEGINNING) -> None:
+async def wait_ready(process: Process, wanted: WaitFor, *, wait_s: float) -> None:
     """Return when one of the wishes is met, when the process is complete, or after `wait_s`.
 
     Cancellation: safe.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_s
-    finder = _Finder(process, wanted.text, cursor)
+    finder = _Finder(process, wanted.text)
     woken = asyncio.Event()
     unsubscribe = process.subscribers.add(woken.set)
     size, changed = -1, loop.time()
     try:
         while not process.is_complete and loop.time() < deadline:
             woken.clear()
-            if finder.has_found() or (wanted.port is not None and await is_listening(wanted.port)):
+            if finder.has_found() or (
+                wanted.port is not None and await asyncio.to_thread(is_listening, wanted.port)
+            ):
                 return
             now = process.status.stdout_bytes + process.status.stderr_bytes
             if now != size:
@@ -273,11 +297,9 @@ async def wait_ready(process: Process, wanted: WaitFor, *, wait_s: float, cursor
             if finder.is_behind:
                 await asyncio.sleep(0)  # bounded work per turn
                 continue
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(at):
                     await woken.wait()
-            except TimeoutError:
-                continue
     finally:
         unsubscribe()
 
@@ -285,22 +307,17 @@ async def wait_ready(process: Process, wanted: WaitFor, *, wait_s: float, cursor
 class _Finder:
     """Looks for a text in new output, each stream for itself; holds no more than the text's length of it."""
 
-    def __init__(self, process: Process, text: str | None, cursor: Cursor) -> None:
+    def __init__(self, process: Process, text: str | None) -> None:
         self._process = process
         self._text = text
-        self._cursor = cursor
+        self._cursor = BEGINNING
         self._ends = ["", ""]
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
 
     @property
     def is_behind(self) -> bool:
         """Whether there is output that was not looked at."""
-        process = self._process
-        told = (
-            process.status.stdout_bytes > self._cursor.stdout
-            or process.status.stderr_bytes > self._cursor.stderr
-        )
-        return bool(self._text) and told
+        return bool(self._text) and has_more(self._process, self._cursor)
 
     def has_found(self) -> bool:
         """Look at the next 64 KiB."""

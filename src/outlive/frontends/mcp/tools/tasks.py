@@ -1,7 +1,7 @@
 """Tasks of the extension `io.modelcontextprotocol/tasks`: `Tasks`, and `ProcessTasks`, which shows processes as such.
 
 A task is the process that a call left running: its id is the process's, its status is read from the record, its
-result is rendered from record and log when somebody asks. Kept beside the process, and removed with it, is only that
+result is rendered from record and log when a client asks. Kept beside the process, and removed with it, is only that
 it is a task, and of which call (decision 31).
 """
 
@@ -19,16 +19,16 @@ from outlive.engine import Process
 from outlive.frontends.mcp.tools.calls import Caller, Outcome
 from outlive.frontends.mcp.tools.runner import Runner, is_visible
 from outlive.policy.access import Scope
-from outlive.protocols.mcp.tasks import Task, TaskCall, TaskTool, task_of, tool_result
+from outlive.protocols.mcp.tasks import Task, TaskCall, task_of, tool_result
 
 _logger = logging.getLogger(__name__)
 
 # What each tool answers for a process that its call has started.
-RenderedBy = Mapping[TaskTool, Callable[[Process, TaskCall], Awaitable[Outcome]]]
+Renderers = Mapping[str, Callable[[Runner, Process, TaskCall], Awaitable[Outcome]]]
 
 
 class Tasks(Protocol):
-    """What a door asks of tasks. Each method raises ProcessNotFound for a task that the caller does not have."""
+    """What the HTTP endpoint asks of tasks. Each method raises ProcessNotFound for a task that the caller does not have."""
 
     async def get(self, task_id: str, caller: Caller) -> Task:
         """Return a task as it is now; one that is completed, with its result."""
@@ -46,11 +46,11 @@ class Tasks(Protocol):
 class ProcessTasks:
     """The tasks of one engine. Used from its event loop; files are touched in threads."""
 
-    def __init__(self, runner: Runner, rendered_by: RenderedBy) -> None:
+    def __init__(self, runner: Runner, renderers: Renderers) -> None:
         """Take what runs commands, and how each tool shows one that has ended."""
         self._runner = runner
         self._settings = runner.settings
-        self._rendered_by = rendered_by
+        self._renderers = renderers
 
     async def adopt(self, outcome: Outcome) -> Outcome:
         """Return a tool's outcome with the task that its unfinished process becomes, if it has one and may.
@@ -58,7 +58,7 @@ class ProcessTasks:
         Cancellation: ends the process, as everywhere in a call that has not been answered.
         """
         unfinished = outcome.unfinished
-        # A command with an input waits for the one who asked, and he would wait for the task: both for ever.
+        # A command with an input waits for the client, and the client would wait for the task: both for ever.
         if unfinished is None or unfinished.process.has_stdin:
             return outcome
         process = unfinished.process
@@ -86,7 +86,7 @@ class ProcessTasks:
         task = self._task(process)
         if task.status != "completed":
             return task
-        shown = await self._rendered_by[call.tool](process, call)
+        shown = await self._renderers[call.tool](self._runner, process, call)
         result = tool_result(shown.text, shown.structured, is_error=shown.is_error)
         return replace(task, result=result)
 
@@ -141,7 +141,7 @@ def _path(process: Process) -> str:
 
 
 def _write(path: str, content: bytes) -> None:
-    """Write a file that is there whole or not at all, whoever is killed meanwhile."""
+    """Write a file that is there whole or not at all, whichever process is killed meanwhile."""
     with open(path + ".new", "wb") as file:
         file.write(content)
     os.rename(path + ".new", path)

@@ -1,4 +1,4 @@
-"""Workspaces: a folder and an environment that go on from one command to the next (`Workspaces`, promise S4.13).
+"""Workspaces: a folder and an environment that go on from one command to the next (`enter`, promise S4.13).
 
 The state lies in the folder of the process that left it, written by its own shell at its end (`workspace.bash`), and
 is found by the process's tag: it belongs to the principal, and no server needs to live for it. What ended by
@@ -16,7 +16,7 @@ from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.frontends.mcp.tools.calls import Caller
+from outlive.frontends.mcp.tools.runner import ToolCall
 from outlive.protocols.mcp.results import WorkspaceState, parse_state
 
 _TAG = "workspace"
@@ -25,66 +25,63 @@ _PAGE = 100
 _MAX_BYTES = 4 * 1024 * 1024  # execve(2): no environment that a program can be given is larger
 
 
-class Workspaces:
-    """Enters workspaces by name and shows what a command has left in one."""
+async def enter(call: ToolCall, name: str, command: Command) -> Command:
+    """Return `command` as it runs in a workspace of the caller's principal; one that is new begins empty.
 
-    def __init__(self, engine: Engine) -> None:
-        """Take the engine; nothing is remembered here."""
-        self._engine = engine
+    A shell line leaves its folder and exported variables there. The command's own `cwd` (seen from the
+    workspace's folder) and `env` come on top.
 
-    async def enter(self, name: str, command: Command, caller: Caller) -> Command:
-        """Return `command` as it runs in a workspace of the caller's principal; one that is new begins empty.
+    Raises:
+        InvalidRequest: The server's shell is not bash, or the profile hides the state folder.
+    """
+    engine = call.runner.engine
+    profile = parse_profile(command.profile or engine.sandboxes.default)
+    if profile.strength >= Profile.WORKSPACE.strength:
+        text = (
+            f"A named workspace is kept in outlive's state folder, which the profile {profile.value!r} hides."
+        )
+        raise InvalidRequest("invalid_params", text, hint="Leave out workspace, and pass cwd and env.")
+    env: dict[str, str | None] = {}
+    cwd = command.cwd
+    state = await _find(engine, name, call.caller.principal)
+    if state is not None:
+        env = state.environment(engine.environment)
+        cwd = os.path.join(state.cwd, cwd or "") if cwd else state.cwd
+    env |= command.env
+    if command.line is not None and os.path.basename(engine.starts.shell) != "bash":
+        text = f"A workspace needs bash; the shell here is {engine.starts.shell}."
+        raise InvalidRequest("invalid_params", text, hint="Install bash, or leave out workspace.")
+    prelude = None if command.line is None else _PRELUDE
+    return replace(command, cwd=cwd, env=env, prelude=prelude, tags={**command.tags, _TAG: name})
 
-        A shell line leaves its folder and exported variables there. The command's own `cwd` (seen from the
-        workspace's folder) and `env` come on top.
 
-        Raises:
-            InvalidRequest: The server's shell is not bash, or the profile hides the state folder.
-        """
-        profile = parse_profile(command.profile or self._engine.sandboxes.default)
-        if profile.strength >= Profile.WORKSPACE.strength:
-            text = f"A named workspace is kept in outlive's state folder, which the profile {profile.value!r} hides."
-            raise InvalidRequest("invalid_params", text, hint="Leave out workspace, and pass cwd and env.")
-        base = self._engine.environment
-        env: dict[str, str | None] = {}
-        cwd = command.cwd
-        state = await self._find(name, caller)
-        if state is not None:
-            env = state.environment(base)
-            cwd = os.path.join(state.cwd, cwd or "") if cwd else state.cwd
-        env |= command.env
-        if command.line is not None and os.path.basename(self._engine.starts.shell) != "bash":
-            text = f"A workspace needs bash; the shell here is {self._engine.starts.shell}."
-            raise InvalidRequest("invalid_params", text, hint="Install bash, or leave out workspace.")
-        prelude = None if command.line is None else _PRELUDE
-        return replace(command, cwd=cwd, env=env, prelude=prelude, tags={**command.tags, _TAG: name})
+async def shown_workspace(process: Process) -> str | None:
+    """Return the name of a process's workspace and the folder it has left there; None when it is in none."""
+    record = process.record
+    name = record.tags.get(_TAG)
+    if name is None or not record.is_complete:
+        return name
+    state = await _state_of(process) if _counts(record) else None
+    return f"{name} unchanged" if state is None else f"{name}:{state.cwd}"
 
-    async def shown(self, process: Process) -> str | None:
-        """Return the name of a process's workspace and the folder it has left there; None when it is in none."""
-        record = process.record
-        name = record.tags.get(_TAG)
-        if name is None or not record.is_complete:
-            return name
-        state = await _state_of(process) if _counts(record) else None
-        return f"{name} unchanged" if state is None else f"{name}:{state.cwd}"
 
-    async def _find(self, name: str, caller: Caller) -> WorkspaceState | None:
-        """Return what was left last, among the newest hundred commands that count at all; None in a new workspace."""
-        before: str | None = None
-        while True:
-            wanted = ProcessFilter(
-                principal=caller.principal, tags={_TAG: name}, active=False, detached=True, before=before
-            )
-            page = await self._engine.queries.list(wanted, limit=_PAGE)
-            by_end = sorted(filter(_counts, page), key=lambda record: record.ended_at or record.created_at)
-            for record in reversed(by_end):
-                with contextlib.suppress(ProcessNotFound):  # retention was faster
-                    state = await _state_of(await self._engine.queries.find(record.process_id))
-                    if state is not None:
-                        return state
-            if len(page) < _PAGE:
-                return None
-            before = page[-1].process_id
+async def _find(engine: Engine, name: str, principal: str) -> WorkspaceState | None:
+    """Return what was left last, among the newest hundred commands that count at all; None in a new workspace."""
+    before: str | None = None
+    while True:
+        wanted = ProcessFilter(
+            principal=principal, tags={_TAG: name}, active=False, detached=True, before=before
+        )
+        page = await engine.queries.list(wanted, limit=_PAGE)
+        by_end = sorted(filter(_counts, page), key=lambda record: record.ended_at or record.created_at)
+        for record in reversed(by_end):
+            with contextlib.suppress(ProcessNotFound):  # retention was faster
+                state = await _state_of(await engine.queries.find(record.process_id))
+                if state is not None:
+                    return state
+        if len(page) < _PAGE:
+            return None
+        before = page[-1].process_id
 
 
 def _counts(record: ProcessRecord) -> bool:
