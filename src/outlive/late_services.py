@@ -21,8 +21,7 @@ def mcp_service(
 ) -> McpService:
     """Build the MCP service; called at the first MCP request."""
     # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
-    from outlive.frontends.mcp.http.door import McpHttpSettings  # noqa: PLC0415
-    from outlive.frontends.mcp.http.service import McpHttpService  # noqa: PLC0415
+    from outlive.frontends.mcp.http.endpoint import McpEndpoint  # noqa: PLC0415
     from outlive.frontends.mcp.tools.calls import ToolSet, ToolSettings  # noqa: PLC0415
     from outlive.frontends.mcp.tools.toolbox import Toolbox  # noqa: PLC0415
 
@@ -39,12 +38,8 @@ def mcp_service(
         wait_s=settings.wait_s,
         kept_s=settings.retention_s,
     )
-    door = McpHttpSettings(
-        version=__version__,
-        max_message_bytes=settings.max_message_bytes,
-        termination_timeout_s=settings.termination_timeout_s,
-    )
-    return McpHttpService(engine, Toolbox(engine, tools, terminals), layout, door, extend=extend)
+    toolbox = Toolbox(engine, tools, terminals)
+    return McpEndpoint(toolbox, layout, max_message_bytes=settings.max_message_bytes, extend=extend)
 
 
 def rest_service(engine: Engine, terminals: Terminals, settings: Settings) -> LoadedRest:

@@ -14,8 +14,7 @@ from outlive.core.command import Command
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.frontends.mcp.http.door import McpHttpSettings
-from outlive.frontends.mcp.http.service import McpHttpService
+from outlive.frontends.mcp.http.endpoint import McpEndpoint
 from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings
 from outlive.policy.access import Access, Scope
 from outlive.server.access.guard import ACCESS
@@ -43,7 +42,7 @@ class _HeldToolbox(Toolbox):
 class _House:
     """A door without a socket: requests are ASGI calls."""
 
-    service: McpHttpService
+    service: McpEndpoint
     toolbox: _HeldToolbox
     session_id: str = ""
     answers: list[asyncio.Task["_Answer"]] = field(default_factory=list)
@@ -81,7 +80,7 @@ class _Answer:
     body: bytes
 
 
-async def _ask(service: McpHttpService, body: bytes, headers: Mapping[str, str], access: Access) -> _Answer:
+async def _ask(service: McpEndpoint, body: bytes, headers: Mapping[str, str], access: Access) -> _Answer:
     incoming: asyncio.Queue[Message] = asyncio.Queue()
     incoming.put_nowait({"type": "http.request", "body": body})
     sent: list[Message] = []
@@ -101,13 +100,12 @@ async def _ask(service: McpHttpService, body: bytes, headers: Mapping[str, str],
 async def house(engine: Engine, tmp_path: Path) -> AsyncIterator[_House]:
     """A door that has just been opened: no SDK yet, but a session of an earlier server."""
     toolbox = _HeldToolbox(engine)
-    settings = McpHttpSettings(version="1")
-    earlier = _House(McpHttpService(engine, toolbox, Layout(str(tmp_path)), settings), toolbox)
+    earlier = _House(McpEndpoint(toolbox, Layout(str(tmp_path)), max_message_bytes=1 << 20), toolbox)
     await earlier.service.open()
     opened = await earlier.post(id=0, method="initialize")
     await earlier.service.close()
     toolbox = _HeldToolbox(engine)
-    house = _House(McpHttpService(engine, toolbox, Layout(str(tmp_path)), settings), toolbox)
+    house = _House(McpEndpoint(toolbox, Layout(str(tmp_path)), max_message_bytes=1 << 20), toolbox)
     house.session_id = opened.headers["mcp-session-id"]
     await house.service.open()
     yield house

@@ -1,15 +1,8 @@
 """Requests in flight and the tool calls in them: `Calls`, which a lost connection does not end and a cancel finds.
 
-tools/call of a handshake revision without the SDK: `PlainCalls`, for our own tools and the shape that all send.
-
-The SDK reads every call into models and shapes every result by models: a fifth of the processor time that the server
-spends on a short command (decision 32). What it would find for a plain call is known: this answers the same. Whatever
-else a call may look like is the SDK's to judge.
-
-Requests of the server to a client: `Asking`, the ones that wait for their response.
-
-A question leaves on the answer of the request that it belongs to; the response comes as a POST of its own
-(MCP revision 2025-11-25, "Transports"). Nothing of it outlives the server: who asks is a request in flight.
+`PlainCalls` answers tools/call of a handshake revision without the SDK, for our own tools and the shape that all clients send. The
+SDK reads every call into models and shapes every result by models: a fifth of the processor time that the server spends on a short
+command (decision 32). What it would find for a plain call is known: this answers the same. Every other shape is the SDK's to judge.
 """
 
 import asyncio
@@ -25,20 +18,20 @@ import orjson
 from outlive.core.errors import CommandRefused, InvalidState, ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
-from outlive.engine import Engine, Process, ProcessFilter
+from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp.http.requests import Message
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress
 from outlive.frontends.mcp.tools.toolbox import Toolbox
+from outlive.protocols.mcp.texts import TERMINATED
 
-_TERMINATED = "[Process was terminated]"  # promise S4.6
 _Key = tuple[str, str | None, str | None]
 
 
 def terminated(outcome: Outcome) -> Outcome:
     """Return the outcome of a call that was cancelled: its text begins so, and it is an error (promise S4.6)."""
-    if outcome.text.startswith(_TERMINATED):
+    if outcome.text.startswith(TERMINATED):
         return replace(outcome, is_error=True)
-    text = f"{_TERMINATED}\n\n{outcome.text}" if outcome.text else _TERMINATED
+    text = f"{TERMINATED}\n\n{outcome.text}" if outcome.text else TERMINATED
     return replace(outcome, text=text, is_error=True)
 
 
@@ -47,34 +40,36 @@ class InFlight:
     """One request that a cancel finds until it is closed, from before anything was done for it.
 
     Attributes:
-        forget: Takes it out of the table.
-        made_by: Who sent it.
-        note: What its process is told when the caller has cancelled the request; None while nobody has.
+        table: All requests in flight, this one among them.
+        key: Its place there.
+        made_by: The client that sent it.
+        note: The reason for its process's end when the caller has cancelled the request; None while it has not.
         task: The tool call in it, once there is one.
     """
 
-    forget: Callable[["InFlight"], None]
+    table: dict[_Key, "InFlight"]
+    key: _Key
     made_by: Owner
     note: str | None = None
     task: asyncio.Task[Outcome | Exception] | None = None
 
     def is_cancelled(self) -> bool:
-        """Tell whether its caller has cancelled it; a method, because that changes while others wait."""
+        """Tell whether its caller has cancelled it; a method, because that changes while a task waits."""
         return self.note is not None
 
     def close(self) -> None:
         """Be found no more: it was answered. What it left running is found in the registry."""
-        self.forget(self)
+        if self.table.get(self.key) is self:
+            del self.table[self.key]
 
 
 class Calls:
     """Runs tool calls and cancels them by (principal, MCP session, request id). `close` it in the end."""
 
-    def __init__(self, engine: Engine, toolbox: Toolbox, *, termination_timeout_s: float) -> None:
-        """Run the tools of `toolbox`; a cancel gives `termination_timeout_s` seconds between TERM and KILL."""
-        self._engine = engine
+    def __init__(self, toolbox: Toolbox) -> None:
+        """Run the tools of `toolbox`, whose settings say the time between TERM and KILL."""
+        self._engine = toolbox.engine
         self._toolbox = toolbox
-        self._termination_timeout_s = termination_timeout_s
         self._tasks: set[asyncio.Task[Outcome | Exception]] = set()
         self._in_flight: dict[_Key, InFlight] = {}
 
@@ -91,12 +86,7 @@ class Calls:
         Of two requests with one id, which no client may send, the newer one is found.
         """
         key = _key_of(caller)
-
-        def forget(closed: InFlight) -> None:
-            if self._in_flight.get(key) is closed:
-                del self._in_flight[key]
-
-        request = self._in_flight[key] = InFlight(forget, caller.owner)
+        request = self._in_flight[key] = InFlight(self._in_flight, key, caller.owner)
         return request
 
     async def call(
@@ -109,11 +99,12 @@ class Calls:
 
         Cancellation: stops what the call started, unless it runs in the background.
         """
+        work = self._settle(name, arguments, caller, progress)
         expected = self._in_flight.get(_key_of(caller))
         if expected is not None and expected.task is None:
-            return await self._run(expected, self._settle(name, arguments, caller, progress))
+            return await self._run(expected, work)
         with contextlib.closing(self.expect(caller)) as call:
-            return await self._run(call, self._settle(name, arguments, caller, progress))
+            return await self._run(call, work)
 
     async def _run(self, call: InFlight, work: Coroutine[Any, Any, Outcome | Exception]) -> Outcome:
         if call.is_cancelled():
@@ -136,7 +127,7 @@ class Calls:
     async def cancel(self, caller: Caller, *, reason: str) -> None:
         """End what a request of `caller` runs, or has left running in the background (promise S4.6).
 
-        Returns when the end was asked for. A request that nobody knows, or that is over, is a success.
+        Returns when the end was asked for. A request that is not known, or that is over, is a success.
 
         Raises:
             CommandRefused: `profile_too_weak`: the caller lives in a process of ours, and what the request runs, or may be
@@ -184,7 +175,7 @@ class Calls:
         """Ask for the end of a process as a cancel does; one that has ended is a success."""
         with contextlib.suppress(InvalidState):  # it ended at this moment
             await self._engine.as_(caller.owner).cancel(
-                process, grace_s=self._termination_timeout_s, note=note
+                process, grace_s=self._toolbox.settings.termination_timeout_s, note=note
             )
 
     async def _process_of(self, caller: Caller) -> Process | None:
@@ -202,7 +193,7 @@ class Calls:
     ) -> Outcome | Exception:
         try:
             return await self._toolbox.call(name, arguments, caller, progress=progress)
-        except Exception as error:  # noqa: BLE001 -- handed to the one who waits
+        except Exception as error:  # noqa: BLE001 -- raised again where the call is awaited
             return error
 
 
@@ -222,7 +213,7 @@ class PlainCalls:
     def __init__(self, toolbox: Toolbox, calls: Calls) -> None:
         """Take the tools and what runs them."""
         self._calls = calls
-        self._names = frozenset(str(definition["name"]) for definition in toolbox.definitions())
+        self._names = toolbox.names
 
     def takes(self, message: Message) -> bool:
         """Tell whether a message is a plain call: one of our tools, arguments, at most a progress token."""
@@ -250,11 +241,11 @@ class PlainCalls:
 
         async def progress(text: str) -> None:
             nonlocal count
-            count += 1  # the number must grow; how far a command is, nobody knows
+            count += 1  # the number must grow; how far a command is, is not known
             if notify is not None:
                 params = {"progressToken": token, "progress": count, "message": text}
-                told = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
-                await notify(orjson.dumps(told))
+                notification = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+                await notify(orjson.dumps(notification))
 
         response: dict[str, Any] = {"jsonrpc": "2.0", "id": message.request_id}
         try:
@@ -262,7 +253,7 @@ class PlainCalls:
                 message.tool or "", message.arguments, caller, None if token is None else progress
             )
             response["result"] = result_of(outcome)
-        except Exception as error:  # noqa: BLE001 -- the door's boundary: logged, and told by a reference
+        except Exception as error:  # noqa: BLE001 -- the endpoint's boundary: logged, and reported by a reference
             response["error"] = unexpected(error)
         return response
 
@@ -279,55 +270,7 @@ def result_of(outcome: Outcome) -> dict[str, Any]:
 
 
 def unexpected(error: Exception) -> dict[str, Any]:
-    """Log an error that nobody foresaw and return the JSON-RPC error that names only the log's reference."""
+    """Log an unforeseen error and return the JSON-RPC error that names only the log's reference."""
     reference = secrets.token_hex(4)
     _logger.error("an MCP request failed", exc_info=error, extra={"reference": reference})
     return {"code": _INTERNAL_ERROR, "message": f"Something went wrong (reference {reference})."}
-
-
-# (method, params, seconds) -> the client's response: an object with `result` or `error`.
-Ask = Callable[[str, Mapping[str, Any] | None, float | None], Awaitable[Mapping[str, Any]]]
-
-_PATIENCE_S = 600.0  # a person may have to answer; nobody waits for one who has left for ever
-_ServerRequestsKey = tuple[str, str | None, str]
-
-
-class Asking:
-    """Questions in flight, by (principal, MCP session, our request id). Only the event loop uses it."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._waiting: dict[_ServerRequestsKey, asyncio.Future[Mapping[str, Any]]] = {}
-
-    def through(self, caller: Caller, send: Callable[[bytes], Awaitable[None]]) -> Ask:
-        """Return what asks the client of `caller` by `send`, which writes one message to it.
-
-        What it returns raises TimeoutError when no response came in time (600 s unless told otherwise).
-        Cancellation: safe; a late response is then nobody's.
-        """
-
-        async def ask(
-            method: str, params: Mapping[str, Any] | None, timeout_s: float | None
-        ) -> Mapping[str, Any]:
-            request_id = f"outlive-{secrets.token_hex(8)}"  # unlike any that clients count
-            key = (caller.principal, caller.connection_id, request_id)
-            question: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
-            if params is not None:
-                question["params"] = dict(params)
-            future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
-            self._waiting[key] = future
-            try:
-                async with asyncio.timeout(_PATIENCE_S if timeout_s is None else timeout_s):
-                    await send(orjson.dumps(question))
-                    return await future
-            finally:
-                del self._waiting[key]
-
-        return ask
-
-    def hear(self, response: Message, caller: Caller) -> None:
-        """Give a client's response to who waits for it; what nobody asked is dropped."""
-        key = (caller.principal, caller.connection_id, str(response.request_id))
-        future = self._waiting.get(key)
-        if future is not None and not future.done():
-            future.set_result(response.outcome)

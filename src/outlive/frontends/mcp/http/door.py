@@ -1,17 +1,13 @@
-"""The MCP door of the server: its route, and nothing else until somebody asks.
+"""The MCP frontend of the server: its route, and nothing else until the first request comes.
 
-What serves it (`service`, with all tools) takes 65 ms of processor time to import, a quarter of the server's whole
-start; it arrives with the first request.
-
-What the MCP door over HTTP must be told.
-
-How MCP callers are told that nobody has read their request: a JSON-RPC error without id (MCP 2025-11-25, "Transports").
+What serves it (`endpoint`, with all tools) takes 65 ms of processor time to import, a quarter of the server's whole start; it
+arrives with the first request. A request that the server refuses before it is read is answered here (`send_rpc_error`): with a
+JSON-RPC error without id (MCP 2025-11-25, "Transports").
 """
 
 import asyncio
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -22,11 +18,11 @@ from outlive.core.hints import worded
 from outlive.server.error_formats import Headers, send_json
 
 PATH = "/mcp"  # promise S4.1
-_SERVICE = "outlive.frontends.mcp.http.service"
+_SERVICE = "outlive.frontends.mcp.http.endpoint"
 
 
 class McpService(Protocol):
-    """What the door uses of `service.McpHttpService`, without importing it."""
+    """What is used here of `endpoint.McpEndpoint`, without importing it."""
 
     async def open(self) -> None:
         """Be ready for requests."""
@@ -42,7 +38,7 @@ class McpService(Protocol):
 
 
 class McpHttpFrontend:
-    """MCP over HTTP. Serve `routes()` inside `async with door`, that inside `async with engine`.
+    """MCP over HTTP, an ASGI application. Serve `routes()` inside `async with frontend`, that inside `async with engine`.
 
     Leaving the block ends no process.
     """
@@ -71,7 +67,12 @@ class McpHttpFrontend:
 
     def routes(self) -> list[BaseRoute]:
         """Return what the application serves."""
-        return [Route(PATH, _Endpoint(self), name="mcp")]
+        return [Route(PATH, self, name="mcp")]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request."""
+        service = await self.service()
+        await service(scope, receive, send)
 
     async def service(self) -> McpService:
         """Return the open service, made now if this is the first request."""
@@ -82,26 +83,6 @@ class McpHttpFrontend:
                 await service.open()
                 self._service = service
         return self._service
-
-
-class _Endpoint:
-    """The door as an ASGI application: an object, because Starlette wraps functions."""
-
-    def __init__(self, door: McpHttpFrontend) -> None:
-        self._door = door
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        service = await self._door.service()
-        await service(scope, receive, send)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpHttpSettings:
-    """Times are seconds, sizes bytes."""
-
-    version: str
-    max_message_bytes: int = 16 * 1024 * 1024
-    termination_timeout_s: float = 30.0
 
 
 _INVALID_REQUEST = -32600  # JSON-RPC 2.0, section 5.1

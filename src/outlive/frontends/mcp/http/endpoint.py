@@ -1,35 +1,33 @@
-"""POST, GET and DELETE /mcp as ASGI: who may call, which session, which dialect (promises S4.1-S4.6).
+"""The MCP endpoint over HTTP, `McpEndpoint`: POST, GET and DELETE /mcp as ASGI (promises S4.1-S4.6).
 
-Raw callers send no MCP-Protocol-Version header. Everybody who does speaks a handshake revision, whose messages are
-`handshake`'s, or 2026-07-28, which is the SDK's.
-
-What a page of this machine may say to /mcp without a token: `greeting`, the scope hello (promise S4.10, decision 72).
+Tells the revisions apart: raw callers send no MCP-Protocol-Version header; a header names a handshake revision, whose messages are
+`handshake`'s, or 2026-07-28, which is the SDK's. Checks sessions, and what a page of this machine may ask without a token
+(`_greeting`: the scope hello, promise S4.10, decision 72).
 """
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
-import orjson
 from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
+from outlive import __version__
+from outlive.core.layout import Layout
 from outlive.frontends.mcp.http.calls import Calls
-from outlive.frontends.mcp.http.door import McpHttpSettings
-from outlive.frontends.mcp.http.handshake import HandshakeMessages
+from outlive.frontends.mcp.http.handshake import Extend, HandshakeMessages, SdkLoader, SdkServer
 from outlive.frontends.mcp.http.requests import (
     HANDSHAKE_REVISIONS,
     Bad,
     EventStream,
     HttpExchange,
     Message,
-    error_body,
     gone,
     header,
     parse_message,
     wants_of,
 )
-from outlive.frontends.mcp.http.sdk_loader import SdkLoading
 from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.frontends.mcp.tools.toolbox import Toolbox
@@ -41,68 +39,57 @@ from outlive.server.access.guard import access_of
 _METHODS = frozenset({"initialize", "notifications/initialized", "ping", "server/discover", "tools/list"})
 
 
-async def greeting(exchange: HttpExchange, limit_bytes: int) -> HttpExchange | None:
-    """Return the same exchange, to be answered as every other one; None when it was refused, or its client has left."""
-    if exchange.scope["method"] != "POST":
-        await _refuse(exchange, exchange.scope["method"], None)
-        return None
-    body = await exchange.body(limit_bytes)
-    if body is None:
-        return None
-    message = parse_message(body)
-    if isinstance(message, Message) and message.method not in _METHODS:
-        await _refuse(exchange, message.method or message.kind, message.request_id)
-        return None
-    is_read = False
+_INSTRUCTIONS = (
+    "Runs commands that outlive whoever asked for them. A call that takes long answers with an id: read, wait and "
+    "list find the command again, also after a restart."
+)
 
-    async def again() -> AsgiMessage:
-        nonlocal is_read
-        if is_read:
-            return await exchange.receive()
-        is_read = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replace(exchange, receive=again)
-
-
-async def _refuse(exchange: HttpExchange, asked: str, request_id: str | int | None) -> None:
-    error = {
-        "code": _INVALID_REQUEST,
-        "message": f"A web page without a token may not do this here ({asked[:40]}).",
-        "data": {"reason": "scope_missing", "hint": PAGE_HINT},
-    }
-    await exchange.answer(403, orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}))
-
-
-_INVALID_REQUEST = -32600
 _HEADER_MISMATCH = -32020  # MCP revision 2026-07-28, "Transports"
 
 
 class McpEndpoint:
-    """The ASGI application at /mcp."""
+    """MCP over HTTP, an ASGI application at /mcp. `open` it before the first request, `close` it in the end.
+
+    Closing ends no process.
+    """
 
     def __init__(
-        self,
-        toolbox: Toolbox,
-        calls: Calls,
-        sessions: McpSessions,
-        sdk: SdkLoading,
-        settings: McpHttpSettings,
+        self, toolbox: Toolbox, layout: Layout, *, max_message_bytes: int, extend: Extend | None = None
     ) -> None:
-        """Join the parts; the door has opened them before the first request."""
-        self._messages = HandshakeMessages(toolbox, calls, sessions, sdk)
-        self._sessions = sessions
-        self._sdk = sdk
-        self._settings = settings
+        """Offer the tools of `toolbox`, and what `extend` adds to the SDK's server; nothing runs yet."""
+        self._toolbox = toolbox
+        self._extend = extend
+        self._max_message_bytes = max_message_bytes
+        self._sessions = McpSessions(layout)
+        self._calls = Calls(toolbox)
+        self._sdk = SdkLoader(self._build)
+        self._messages = HandshakeMessages(toolbox, self._calls, self._sessions, self._sdk)
         self._hung_up = asyncio.Event()
 
-    def hang_up(self) -> None:
-        """End the streams on which nothing comes: the server stops, and would wait for them."""
-        self._hung_up.set()
+    async def open(self) -> None:
+        """Read the sessions' key."""
+        await self._sessions.open()
 
     async def close(self) -> None:
-        """Let go of exchanges whose clients have left."""
+        """Let go of calls in flight, and of exchanges whose clients have left."""
+        await self._calls.close()
         await self._messages.close()
+        await self._sdk.close()
+
+    def hang_up(self) -> None:
+        """End the streams on which nothing comes: the server stops, and would wait for them. Their clients come again."""
+        self._hung_up.set()
+
+    def _build(self, module: Any) -> SdkServer:  # noqa: ANN401 -- a module that is imported late has no other type
+        server: SdkServer = module.Sdk(
+            self._toolbox,
+            self._calls,
+            version=__version__,
+            max_message_bytes=self._max_message_bytes,
+            instructions=_INSTRUCTIONS,
+            extend=self._extend,
+        )
+        return server
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
@@ -119,7 +106,7 @@ class McpEndpoint:
             wants=wants_of(header(scope["headers"], b"accept"), is_raw=revision is None),
         )
         if exchange.access.scope is Scope.HELLO:
-            greeted = await greeting(exchange, self._settings.max_message_bytes)
+            greeted = await _greeting(exchange, self._max_message_bytes)
             if greeted is None:
                 return
             exchange = greeted
@@ -136,8 +123,7 @@ class McpEndpoint:
                 await self._delete(exchange)
             case _:
                 allow = (b"allow", b"GET, POST, DELETE")
-                body = error_body(_INVALID_REQUEST, "Method not allowed: POST, GET and DELETE are.")
-                await exchange.answer(405, body, (allow,))
+                await exchange.refuse(405, "Method not allowed: POST, GET and DELETE are.", headers=(allow,))
 
     async def _session(self, exchange: HttpExchange) -> McpSession | None:
         """Return the session that the request names, or refuse it: 400 without an id, 404 for an unknown one."""
@@ -151,7 +137,7 @@ class McpEndpoint:
         return session
 
     async def _get(self, exchange: HttpExchange) -> None:
-        """Keep a stream open on which nothing comes: what a request has to tell comes with its own answer."""
+        """Keep a stream open on which nothing comes: what a request has to report comes with its own answer."""
         if not exchange.wants.events:
             await exchange.refuse(406, "Not acceptable: this answers with text/event-stream.")
         elif (session := await self._session(exchange)) is not None:
@@ -177,15 +163,15 @@ class McpEndpoint:
         if kind != "application/json":
             await exchange.refuse(415, "Unsupported media type: the body is application/json.")
             return
-        body = await exchange.body(self._settings.max_message_bytes)
+        body = await exchange.body(self._max_message_bytes)
         if body is None:
             return
         message = parse_message(body)
         if isinstance(message, Bad):
-            await exchange.answer(400, error_body(message.code, message.message, message.request_id))
+            await exchange.refuse(400, message.message, code=message.code, request_id=message.request_id)
         elif message.is_enveloped and exchange.is_raw:
             sentence = "The request names a revision in _meta, but there is no MCP-Protocol-Version header."
-            await exchange.answer(400, error_body(_HEADER_MISMATCH, sentence, message.request_id))
+            await exchange.refuse(400, sentence, code=_HEADER_MISMATCH, request_id=message.request_id)
         elif not (exchange.wants.json or exchange.wants.events):
             await exchange.refuse(406, "Not acceptable: accept application/json and text/event-stream.")
         elif message.kind == "request" and message.method == "initialize":
@@ -195,3 +181,36 @@ class McpEndpoint:
                 await self._messages.request(exchange, message, session)
             else:
                 await self._messages.notification(exchange, message, session)
+
+
+async def _greeting(exchange: HttpExchange, limit_bytes: int) -> HttpExchange | None:
+    """Return the exchange of a page without a token as one that can be answered; None when it was refused, or its client has left."""
+    if exchange.scope["method"] != "POST":
+        await _refuse(exchange, exchange.scope["method"], None)
+        return None
+    body = await exchange.body(limit_bytes)
+    if body is None:
+        return None
+    message = parse_message(body)
+    if isinstance(message, Message) and message.method not in _METHODS:
+        await _refuse(exchange, message.method or message.kind, message.request_id)
+        return None
+    is_read = False
+
+    async def again() -> AsgiMessage:
+        nonlocal is_read
+        if is_read:
+            return await exchange.receive()
+        is_read = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replace(exchange, receive=again)
+
+
+async def _refuse(exchange: HttpExchange, asked: str, request_id: str | int | None) -> None:
+    await exchange.refuse(
+        403,
+        f"A web page without a token may not do this here ({asked[:40]}).",
+        request_id=request_id,
+        data={"reason": "scope_missing", "hint": PAGE_HINT},
+    )

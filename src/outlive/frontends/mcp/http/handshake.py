@@ -1,18 +1,26 @@
-"""What the messages of a handshake revision mean: initialize, requests, notifications (`HandshakeMessages`).
+"""The messages of a handshake revision: initialize, requests, notifications (`HandshakeMessages`), answered one by one.
 
-One exchange at a time; a request's work runs in a task of its own, which a lost connection does not end. HTTP's side
-(methods, sessions, bodies) is `endpoint`'s.
+A request's work runs in a task of its own, which a lost connection does not end. What HTTP says (methods, sessions, bodies) is
+`endpoint`'s. `SdkLoader` imports the official SDK in a thread, once, at the first request that needs it.
+
+`ServerRequests` are the server's own requests to a client. Such a request leaves on the answer of the client's request that it
+belongs to; the response comes as a POST of its own (MCP revision 2025-11-25, "Transports"). Nothing of it outlives the server.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import importlib
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from typing import Any, Protocol
 
 import orjson
+from starlette.types import Receive, Scope, Send
 
 from outlive.core.errors import CommandRefused
-from outlive.frontends.mcp.http.calls import Asking, Calls, PlainCalls
+from outlive.frontends.mcp.http.calls import Calls, PlainCalls
 from outlive.frontends.mcp.http.output_events import BACKGROUND_TOOL, stream_background
 from outlive.frontends.mcp.http.requests import (
     HANDSHAKE_REVISIONS,
@@ -22,7 +30,6 @@ from outlive.frontends.mcp.http.requests import (
     Message,
     gone,
 )
-from outlive.frontends.mcp.http.sdk_loader import SdkLoading
 from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.frontends.mcp.tools.toolbox import Toolbox
@@ -37,17 +44,132 @@ _RAW_INITIALIZE = {
 }
 
 
+# (method, params, seconds) -> the client's response: an object with `result` or `error`.
+Ask = Callable[[str, Mapping[str, Any] | None, float | None], Awaitable[Mapping[str, Any]]]
+
+_PATIENCE_S = 600.0  # a person may have to answer, who may also have left for ever
+_RequestKey = tuple[str, str | None, str]
+
+
+class ServerRequests:
+    """Requests of the server to clients that wait for their response, by (principal, MCP session, our request id). Only the event loop uses it."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._waiting: dict[_RequestKey, asyncio.Future[Mapping[str, Any]]] = {}
+
+    def through(self, caller: Caller, send: Callable[[bytes], Awaitable[None]]) -> Ask:
+        """Return what asks the client of `caller` by `send`, which writes one message to it.
+
+        What it returns raises TimeoutError when no response came in time (600 s if the request names no time).
+        Cancellation: safe; a late response is dropped.
+        """
+
+        async def ask(
+            method: str, params: Mapping[str, Any] | None, timeout_s: float | None
+        ) -> Mapping[str, Any]:
+            request_id = f"outlive-{secrets.token_hex(8)}"  # unlike any that clients count
+            key = (caller.principal, caller.connection_id, request_id)
+            question: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
+            if params is not None:
+                question["params"] = dict(params)
+            future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+            self._waiting[key] = future
+            try:
+                async with asyncio.timeout(_PATIENCE_S if timeout_s is None else timeout_s):
+                    await send(orjson.dumps(question))
+                    return await future
+            finally:
+                del self._waiting[key]
+
+        return ask
+
+    def settle(self, response: Message, caller: Caller) -> None:
+        """Give a client's response to the request that waits for it; another response is dropped."""
+        key = (caller.principal, caller.connection_id, str(response.request_id))
+        future = self._waiting.get(key)
+        if future is not None and not future.done():
+            future.set_result(response.outcome)
+
+
+# Adds handlers to the SDK's server (`mcp.server.lowlevel.Server`) after ours; the product itself passes none.
+Extend = Callable[[Any], None]
+
+_SDK_MODULE = "outlive.frontends.mcp.http.sdk"
+
+
+class SdkServer(Protocol):
+    """What the endpoint uses of `sdk.Sdk`, without importing it."""
+
+    async def serve_modern(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request of 2026-07-28."""
+
+    async def exchange(
+        self,
+        message: Message,
+        caller: Caller,
+        *,
+        revision: str,
+        notify: Callable[[bytes], Awaitable[None]] | None,
+        ask: Ask | None = None,
+    ) -> dict[str, Any]:
+        """Serve one request of a handshake revision and return its JSON-RPC response."""
+        ...
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Be ready for `serve_modern` while the block runs."""
+        ...
+
+
+class SdkLoader:
+    """Loads the SDK and keeps it running. `close` it in the end."""
+
+    def __init__(self, build: Callable[[Any], SdkServer]) -> None:
+        """Make the server by `build(module)` once the module is there."""
+        self._build = build
+        self._task: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[SdkServer] | None = None
+
+    async def get(self) -> SdkServer:
+        """Return the running SDK; the first caller sets off the import, all wait for it.
+
+        Cancellation: safe; the import goes on for the next one.
+        """
+        if self._ready is None:
+            self._ready = asyncio.get_running_loop().create_future()
+            self._task = asyncio.create_task(self._run(self._ready), name="mcp sdk")
+        return await asyncio.shield(self._ready)
+
+    async def close(self) -> None:
+        """Stop it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self, ready: "asyncio.Future[SdkServer]") -> None:
+        try:
+            sdk = self._build(await asyncio.to_thread(importlib.import_module, _SDK_MODULE))
+            async with sdk.running():
+                ready.set_result(sdk)
+                await asyncio.Event().wait()
+        except Exception as error:
+            if ready.done():
+                raise
+            self._ready = None  # the next request tries again
+            ready.set_exception(error)
+
+
 class HandshakeMessages:
     """Answers parsed messages; `close` lets go of the work whose clients have left."""
 
-    def __init__(self, toolbox: Toolbox, calls: Calls, sessions: McpSessions, sdk: SdkLoading) -> None:
-        """Join the parts; the door has opened them before the first request."""
+    def __init__(self, toolbox: Toolbox, calls: Calls, sessions: McpSessions, sdk: SdkLoader) -> None:
+        """Join the parts, which the endpoint has opened before the first request."""
         self._toolbox = toolbox
         self._calls = calls
         self._plain_calls = PlainCalls(toolbox, calls)
         self._sessions = sessions
         self._sdk = sdk
-        self._asking = Asking()
+        self._server_requests = ServerRequests()
         self._works: set[asyncio.Task[bytes]] = set()
 
     async def close(self) -> None:
@@ -72,7 +194,9 @@ class HandshakeMessages:
     async def notification(self, exchange: HttpExchange, message: Message, session: McpSession) -> None:
         """Heed a cancel and a response; every other notification is only acknowledged."""
         if message.kind == "response":
-            self._asking.hear(message, Caller(access=exchange.access, connection_id=session.connection_id))
+            self._server_requests.settle(
+                message, Caller(access=exchange.access, connection_id=session.connection_id)
+            )
         if message.method != "notifications/cancelled":
             await exchange.answer(202)
             return
@@ -88,7 +212,7 @@ class HandshakeMessages:
         await exchange.answer(204 if exchange.is_raw else 202)
 
     async def request(self, exchange: HttpExchange, message: Message, session: McpSession) -> None:
-        """Answer a request; what it tells before goes the same way, as events."""
+        """Answer a request; what it reports before goes the same way, as events."""
         if message.request_id is None:
             raise AssertionError("a request has an id")
         caller = _caller(exchange, session, message.request_id)
@@ -113,17 +237,19 @@ class HandshakeMessages:
 
         async def work() -> bytes:
             with contextlib.closing(request):
-                heard = notify if wants.events else None
+                listener = notify if wants.events else None
                 if self._plain_calls.takes(message):
-                    return orjson.dumps(await self._plain_calls.answer(message, caller, heard))
+                    return orjson.dumps(await self._plain_calls.answer(message, caller, listener))
                 sdk = await self._sdk.get()
                 response = await sdk.exchange(
                     message,
                     caller,
                     revision=exchange.revision or session.revision,
-                    notify=heard,
-                    # Whoever is not official may not know that a server can ask.
-                    ask=self._asking.through(caller, notify) if heard and not exchange.is_raw else None,
+                    notify=listener,
+                    # A raw caller may not know that a server can send requests.
+                    ask=self._server_requests.through(caller, notify)
+                    if listener and not exchange.is_raw
+                    else None,
                 )
                 return orjson.dumps(response)
 

@@ -1,10 +1,7 @@
-"""What a POST to /mcp says, before anything is done: header rules and the JSON-RPC envelope. Pure.
+"""What one HTTP request to /mcp says, and the forms of its answer: a JSON body, or a stream of server-sent events. Bytes to ASGI.
 
-HTTP answers of the MCP door: one JSON body, or a stream of server-sent events (`EventStream`).
-
-Owns bytes to ASGI. Waiting for a slow client is the server's `send`; nothing is queued here.
-
-One HTTP request to /mcp and its answer: `HttpExchange`. Bytes and headers; what messages mean is not known here.
+Here are the header rules and the JSON-RPC envelope (`parse_message`), `HttpExchange` and `EventStream`; what messages mean is not
+known here. Waiting for a slow client is the server's `send`; nothing is queued.
 """
 
 import asyncio
@@ -133,23 +130,6 @@ _EVENT_HEADERS: Headers = (
 _QUIET_S = 15.0  # the longest silence on an event stream: below every proxy's usual minute of patience
 
 
-def error_body(code: int, message: str, request_id: str | int | None = None) -> bytes:
-    """Return a JSON-RPC error response."""
-    error = {"code": code, "message": message}
-    return orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": error})
-
-
-async def send_body(send: Send, *, status: int, body: bytes = b"", headers: Headers = ()) -> None:
-    """Answer with one JSON body, or with none."""
-    all_headers = [(b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store"), *headers]
-    if body:
-        all_headers += [(b"content-type", b"application/json"), (b"x-content-type-options", b"nosniff")]
-    if status == 204:
-        del all_headers[0]  # RFC 9110, section 8.6: no length with 204
-    await send({"type": "http.response.start", "status": status, "headers": all_headers})
-    await send({"type": "http.response.body", "body": body})
-
-
 async def gone(receive: Receive) -> None:
     """Return when the client has closed the connection; the body was read before."""
     while (await receive())["type"] != "http.disconnect":
@@ -222,11 +202,31 @@ class HttpExchange:
 
     async def answer(self, status: int, body: bytes = b"", headers: Headers = ()) -> None:
         """Answer with one JSON body, or with none."""
-        await send_body(self.send, status=status, body=body, headers=headers)
+        all_headers = [
+            (b"content-length", str(len(body)).encode()),
+            (b"cache-control", b"no-store"),
+            *headers,
+        ]
+        if body:
+            all_headers += [(b"content-type", b"application/json"), (b"x-content-type-options", b"nosniff")]
+        if status == 204:
+            del all_headers[0]  # RFC 9110, section 8.6: no length with 204
+        await self.send({"type": "http.response.start", "status": status, "headers": all_headers})
+        await self.send({"type": "http.response.body", "body": body})
 
-    async def refuse(self, status: int, message: str, *, code: int = _INVALID_REQUEST) -> None:
-        """Answer with a JSON-RPC error that belongs to no message."""
-        await self.answer(status, error_body(code, message))
+    async def refuse(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: int = _INVALID_REQUEST,
+        request_id: str | int | None = None,
+        headers: Headers = (),
+        **more: object,
+    ) -> None:
+        """Answer with a JSON-RPC error; `more` are further members of its `error`."""
+        error = {"code": code, "message": message, **more}
+        await self.answer(status, orjson.dumps({"jsonrpc": "2.0", "id": request_id, "error": error}), headers)
 
     async def respond(self, response: bytes, headers: Headers = ()) -> None:
         """Answer a message with its response, in the form that the caller accepts."""

@@ -51,9 +51,9 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from outlive.core.errors import OutliveError, ProcessNotFound
-from outlive.frontends.mcp.http.calls import Ask, Calls, unexpected
+from outlive.frontends.mcp.http.calls import Calls, unexpected
+from outlive.frontends.mcp.http.handshake import Ask, Extend
 from outlive.frontends.mcp.http.requests import HANDSHAKE_REVISIONS, Message
-from outlive.frontends.mcp.http.sdk_loader import Extend
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, UnknownTool
 from outlive.frontends.mcp.tools.tasks import Tasks
 from outlive.frontends.mcp.tools.toolbox import Toolbox
