@@ -4,7 +4,8 @@ import os
 import stat
 from collections.abc import Mapping
 
-from outlive.backends.remote import RemoteBackend, known_nodes
+from outlive.backends.remote.backend import RemoteBackend
+from outlive.backends.remote.folder import known_nodes
 from outlive.client.asyncio_runtime import AsyncioRuntime
 from outlive.client.node import NodeClient
 from outlive.config import Settings

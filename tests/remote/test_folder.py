@@ -1,4 +1,4 @@
-"""`MirrorFolder` against a model: any order of pieces, repetitions, kills and gaps leaves what the reader of logs expects."""
+"""`ProcessFolder` against a model: any order of pieces, repetitions, kills and gaps leaves what the reader of logs expects."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from outlive.backends.remote.folder import MirrorFolder, NodeJournal, known_nodes, make_folder
+from outlive.backends.remote.folder import NodeJournal, ProcessFolder, known_nodes, make_folder
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.layout import Layout
 from outlive.keeper.common.kernel import punch_hole
@@ -32,8 +32,8 @@ class Mirroring(RuleBasedStateMachine):
         self.order: list[tuple[int, bytes]] = []
         self.files = self._open()
 
-    def _open(self) -> MirrorFolder:
-        return MirrorFolder(self.folder, limit=None, punch=punch_hole)
+    def _open(self) -> ProcessFolder:
+        return ProcessFolder(self.folder, limit=None, punch=punch_hole)
 
     @rule(stream=st.integers(0, 1), data=_PIECES)
     def tell(self, stream: int, data: bytes) -> None:
@@ -98,7 +98,7 @@ TestMirroring.settings = settings(max_examples=60, stateful_step_count=25, deadl
 def test_a_bounded_log_keeps_its_ends_and_tells_the_gap(pieces: list[tuple[int, int]], limit: int) -> None:
     """Beyond the limit the middle goes; what is left is right, and offsets stay true."""
     with tempfile.TemporaryDirectory() as folder:
-        files = MirrorFolder(folder, limit=limit, punch=punch_hole)
+        files = ProcessFolder(folder, limit=limit, punch=punch_hole)
         there = [bytearray(), bytearray()]
         for number, (stream, count) in enumerate(pieces):
             data = bytes([number % 255 + 1]) * count
@@ -112,7 +112,7 @@ def test_a_bounded_log_keeps_its_ends_and_tells_the_gap(pieces: list[tuple[int, 
                     assert chunk.data == there[chunk.stream][chunk.offset : chunk.end]
             cursor = OutputChunk.after(cursor, chunks)
         assert cursor == Cursor(len(there[0]), len(there[1]))
-        assert MirrorFolder(folder, limit=limit, punch=punch_hole).released == files.released
+        assert ProcessFolder(folder, limit=limit, punch=punch_hole).released == files.released
         log.close()
         files.close()
 
@@ -120,7 +120,7 @@ def test_a_bounded_log_keeps_its_ends_and_tells_the_gap(pieces: list[tuple[int, 
 def test_a_gap_of_the_nodes_log_is_one_here() -> None:
     """Bytes that were never told are a hole, and told as a gap; records of order go on behind it."""
     with tempfile.TemporaryDirectory() as folder:
-        files = MirrorFolder(folder, limit=None, punch=punch_hole)
+        files = ProcessFolder(folder, limit=None, punch=punch_hole)
         files.append(0, b"head", 4)
         files.skip(0, 4, 10_000)
         files.append(0, b"tail", 10_004)

@@ -9,10 +9,11 @@ input is a method of its own, because its bytes are not copied. Pure.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
@@ -20,67 +21,128 @@ from outlive.core.location import LOCAL, Kind
 from outlive.core.process import Observation
 
 
+class _Request:
+    """How another server is asked for an operation (docs/jsonrpc.md): a backend that passes it on knows none by name."""
+
+    __slots__ = ()
+    method: ClassVar[str]
+
+    def params(self) -> dict[str, object]:
+        """Return the members of the request besides the process's id; those of most operations are their fields."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # each is a dataclass
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
+class Pause(_Request):
     """Stop the whole tree."""
 
+    method = "control"
+
+    def params(self) -> dict[str, object]:
+        """Return the members of the request."""
+        return {"type": "PAUSE"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resume:
+class Resume(_Request):
     """Continue the whole tree."""
 
+    method = "control"
+
+    def params(self) -> dict[str, object]:
+        """Return the members of the request."""
+        return {"type": "RESUME"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+class Stop(_Request):
     """End the whole tree: TERM now, KILL after the grace period; `note` says in one sentence who asked."""
+
+    method = "control"
 
     cause: Cause
     grace_s: float
     note: str
 
+    def params(self) -> dict[str, object]:
+        """Return the members of the request."""
+        return {"type": "CANCEL", "grace": self.grace_s}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignalProcess:
+class SignalProcess(_Request):
     """Send a signal: to the main process, its process group, or its tree. Never repeated."""
+
+    method = "signal"
 
     number: int
     whole_tree: bool
     whole_group: bool = False
 
+    def params(self) -> dict[str, object]:
+        """Return the members of the request."""
+        return {
+            "signal": self.number,
+            "whole_tree": self.whole_tree,
+            "whole_group": self.whole_group,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CloseInput:
+class CloseInput(_Request):
     """Close the input."""
 
+    method = "close_stdin"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CloseOutput:
+class CloseOutput(_Request):
     """Close the reading end of a pipe: 0 is stdout, 1 stderr."""
+
+    method = "close_output"
 
     stream: int
 
+    def params(self) -> dict[str, object]:
+        """Return the members of the request."""
+        return {"type": "stderr" if self.stream else "stdout"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResizeWindow:
+class ResizeWindow(_Request):
     """Set the terminal's window size."""
+
+    method = "resize"
 
     rows: int
     cols: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseOutput:
+class ReleaseOutput(_Request):
     """Let go of output before these offsets."""
+
+    method = "release"
 
     stdout_bytes: int
     stderr_bytes: int
 
+    def params(self) -> dict[str, object]:
+        """Return the members of the request."""
+        return {"cursor": str(Cursor(self.stdout_bytes, self.stderr_bytes))}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unbind:
+class Unbind(_Request):
     """Let a process with `on_limit` "block" wait for no reader any more: beyond the limit the middle is released."""
 
+    method = "release"
+
     output_limit: int | None
+
+    def params(self) -> dict[str, object]:
+        """Return the members of the request."""
+        return {"unbound": True}
 
 
 Operation = (

@@ -1,4 +1,4 @@
-"""What a node must be able to do for its mirror, as protocols; `outlive.client.node` is made so, and handed in by `app`."""
+"""What this package asks of the client of a node, as protocols; `outlive.client.node` fulfils them, and `outlive.nodes` passes it in."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -116,22 +116,22 @@ class NodePage(Protocol):
 
 
 class NodeListener(Protocol):
-    """Who hears a feed, on the event loop."""
+    """Takes the messages of a feed, on the event loop."""
 
     def piece(self, process_id: str, stream: int, data: bytes, end: int) -> None:
         """Take bytes of a stream up to offset `end`."""
 
     def missing(self, process_id: str, stream: int, start: int, end: int) -> None:
-        """Take note of bytes that the node does not hold any more."""
+        """Record bytes that the node does not hold any more."""
 
     def ended(self, process_id: str, cursor: Cursor) -> None:
-        """Take note that the output is whole up to `cursor`."""
+        """Record that the output is whole up to `cursor`."""
 
     def attached(self, process_id: str, info: NodeView) -> None:
-        """Take note that a process is followed from now on, and of what it is like."""
+        """Record that a process is followed from now on, and its state."""
 
     def happened(self, event: str, process_id: str | None, info: NodeView | None) -> None:
-        """Take note of an event."""
+        """Record an event."""
 
 
 class NodeFeed(Protocol):
@@ -140,10 +140,10 @@ class NodeFeed(Protocol):
     is_raw: bool
 
     async def listen(self) -> None:
-        """Hear of all events from now on, and of no process's output."""
+        """Receive all events from now on, and no process's output."""
 
     async def attach(self, process_id: str, cursor: Cursor) -> None:
-        """Hear a process's output from `cursor` on, too; `NodeListener.attached` says what it is like."""
+        """Receive a process's output from `cursor` on, too; `NodeListener.attached` reports its state."""
 
     async def beat(self, *, answer_s: float) -> None:
         """Return when the node has answered something."""

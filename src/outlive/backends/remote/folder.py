@@ -3,9 +3,8 @@
 Blocking, and for one writer at a time: run it in a thread. A kill between any two system calls leaves a folder that `resume`
 goes on with at the next byte: the sizes of the logs are the position (see `protocols.frames` for `idx`).
 
-Which processes of a node are followed: a file each below `nodes/NAME/live`, there before the node is asked for anything.
-
-Blocking: run it in a thread.
+`NodeJournal` says which processes of a node are followed: a file each below `nodes/NAME/live`, made before the node is asked for
+anything. Blocking, too.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ from outlive.protocols.frames import IDX, ExitRecord, IdxRecord, encode_exit, pi
 
 Punch = Callable[[int, int, int], None]  # descriptor, offset, length: releases a range of a file
 _CLOSED = -1
-_RUN_NS = 100_000_000  # the longest run that one idx record stands for (`keeper.pump`)
+_RUN_NS = 100_000_000  # the longest run that one idx record stands for (`keeper.supervisor.pump`)
 _PAGE = 4096
 _STEP_BYTES = 8 << 20  # punch seldom
 
@@ -57,13 +56,13 @@ def read_small(path: str) -> bytes:
     return b""
 
 
-class MirrorFolder:
+class ProcessFolder:
     """One process's files, opened when they are first needed and closed by `close`.
 
     Attributes (written here only):
         sizes: Bytes of stdout and stderr, gaps included.
         released: The range of each stream that is not there any more; (0, 0) where there is none.
-        output_lost: The node lost some of the output (written by the mirror).
+        output_lost: The node lost some of the output (set by `RemoteProcess`).
     """
 
     def __init__(self, folder: str, *, limit: int | None, punch: Punch) -> None:
@@ -103,7 +102,7 @@ class MirrorFolder:
 
         Raises:
             OSError: The disk does not take them now.
-            ValueError: Bytes before them were never told.
+            ValueError: Bytes before them were never reported.
         """
         with self._lock:
             start = end - len(data)
@@ -122,11 +121,11 @@ class MirrorFolder:
                 self._truncate(stream, self._limit)
 
     def skip(self, stream: int, start: int, end: int) -> None:
-        """Take note of a gap of the node's log; what of it is here already stays readable until it is released.
+        """Record a gap of the node's log; what of it is here already stays readable until it is released.
 
         Raises:
             OSError: The disk does not take it now.
-            ValueError: Bytes before it were never told.
+            ValueError: Bytes before it were never reported.
         """
         with self._lock:
             if start > self.sizes[stream]:
@@ -149,17 +148,17 @@ class MirrorFolder:
                     self._give_up(stream, 0, end)
 
     def write_pid(self, pid: int, started_ns: int) -> None:
-        """Put down that the node has started it. Times are its own; the pid means nothing on this machine."""
+        """Record that the node has started it. Times are its own; the pid means nothing on this machine."""
         content = b"starting\n" + pid_line(pid, 0, started_ns, 0, 0, b"node")
         _write_whole(f"{self._folder}/pid", content)
 
     def write_end(self, kind: str, number: int, ended_ns: int) -> None:
-        """Put down how it ended ("exited", "signaled", "failed" or "lost")."""
+        """Record how it ended ("exited", "signaled", "failed" or "lost")."""
         record = ExitRecord(kind=kind, number=number, ended_ns=ended_ns)
         _write_whole(f"{self._folder}/exit", encode_exit(record))
 
     def write_done(self, ends: Cursor, *, cause: int, note: str, descendants: int, is_closed: bool) -> None:
-        """Put down that it has ended and that its output is whole up to `ends`; the first one counts for these."""
+        """Record that it has ended and that its output is whole up to `ends`; the first one counts for these."""
         path = f"{self._folder}/done"
         record = {
             "out": ends.stdout,
@@ -175,7 +174,7 @@ class MirrorFolder:
         _write_whole(path, json.dumps(record).encode())
 
     def write_closed(self) -> None:
-        """Put down that its streams have ended after its completion."""
+        """Record that its streams have ended after its completion."""
         record = {"out": self.sizes[0], "err": self.sizes[1], "at_ns": time.time_ns()}
         _write_whole(f"{self._folder}/closed", json.dumps(record).encode())
 
@@ -201,7 +200,7 @@ class MirrorFolder:
         self._run_stream, self._run_ns = stream, now_ns
 
     def _truncate(self, stream: int, limit: int) -> None:
-        """Release the middle of a stream when too much is kept, as `keeper.limits` does."""
+        """Release the middle of a stream when too much is kept, as the keeper does (`keeper.supervisor.output`)."""
         if self.kept_bytes <= limit:
             return
         begin, released_end = self.released[stream]
@@ -212,14 +211,15 @@ class MirrorFolder:
         if not released_end:
             begin = released_end = budget // 2 // _PAGE * _PAGE
         if end - released_end >= step:
-            with contextlib.suppress(OSError):  # nothing is released that readers could not be told of
+            with contextlib.suppress(
+                OSError
+            ):  # a gap that cannot be recorded is not made: readers would take it for output
                 self._give_up(stream, begin, end)
 
     def _give_up(self, stream: int, begin: int, end: int) -> None:
         self._note_gap(stream, begin, end)
-        with contextlib.suppress(
-            OSError
-        ):  # EOPNOTSUPP: the bytes stay, and readers are told the gap all the same
+        # EOPNOTSUPP: the bytes stay, and readers see the gap all the same.
+        with contextlib.suppress(OSError):
             self._punch(self._open(stream), begin, end - begin)
 
     def _note_gap(self, stream: int, begin: int, end: int) -> None:
@@ -237,13 +237,13 @@ class MirrorFolder:
 
 
 def write_stop(folder: str, cause: int, note: str) -> None:
-    """Put down who asked for a process's end, if nobody has before."""
+    """Record why a process's end was asked for; the first record counts."""
     if not os.path.exists(f"{folder}/stop"):
         _write_whole(f"{folder}/stop", json.dumps({"cause": cause, "note": note}).encode())
 
 
 def write_paused(folder: str, *, is_paused: bool) -> None:
-    """Put down whether a process is paused."""
+    """Record whether a process is paused."""
     path = f"{folder}/paused"
     if is_paused:
         _write_whole(path, b"\n")

@@ -22,7 +22,7 @@ class Pauses:
     They grow from `first_s` to `longest_s`, each shortened by up to a half at random: a hundred servers that lost one node do
     not come back in step. `refused_s` where the node said no: a token does not become right by asking often.
 
-    A node of which nothing was heard for `beat_s` is asked whether it is there, and is away when it has not said anything
+    A node that has reported nothing for `beat_s` is asked whether it is there, and is away when it has not said anything
     `answer_s` later: together less than the 5 s within which a silent node is reported.
     """
 
@@ -40,7 +40,8 @@ class NodeLink:
         name: The node's.
         trouble: Why the node is away; None while it is there.
         since: When that began, aware UTC.
-        is_there: Set while the node is there, for who waits until it is back.
+        pauses: How long it waits for what.
+        is_there: Set while the node is there, for callers that wait until it is back.
         changed: Called with the name and why it is away (None: it is there) when it comes and when it goes.
     """
 
@@ -60,7 +61,7 @@ class NodeLink:
         text = "it is being connected to" if connection is not None else "no setting names it (any more)"
         self.trouble: OutliveError | None = BackendUnavailable("server_unavailable", text)
         self._connection = connection
-        self._pauses = pauses
+        self.pauses = pauses
         self._pause_s = pauses.first_s
 
     @property
@@ -69,23 +70,23 @@ class NodeLink:
         return self.trouble is not None
 
     def unavailable(self) -> BackendUnavailable:
-        """Return the error for who asks for a process there."""
+        """Return the error for a caller that asks for a process there."""
         why = "it does not answer" if self.trouble is None else self.trouble.message.rstrip(".")
         text = f"The node {self.name!r} is not available: {why}."
         return BackendUnavailable("node_unavailable", text, details={"node": self.name})
 
     def opened(self) -> None:
-        """Take note that the node is there."""
+        """Record that the node is there."""
         if self.trouble is not None:
             _logger.info("the node is there: %s", self.name)
             self.trouble, self.since = None, datetime.now(UTC)
             self.is_there.set()
             self.changed(self.name, None)
-        self._pause_s = self._pauses.first_s
+        self._pause_s = self.pauses.first_s
 
     @contextlib.asynccontextmanager
     async def asking(self) -> AsyncIterator[None]:
-        """Ask the node in the block, which ends when the node goes away: nobody waits for one that says nothing.
+        """Ask the node in the block, which ends when the node goes away: no caller waits for a node that says nothing.
 
         Raises:
             BackendUnavailable: `node_unavailable`: it is away, nothing was asked; `server_lost`: it went away meanwhile, and
@@ -142,9 +143,9 @@ class NodeLink:
 
     def _pause(self, error: OutliveError) -> float:
         if not isinstance(error, BackendUnavailable):
-            return self._pauses.refused_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+            return self.pauses.refused_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
         pause = self._pause_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
-        self._pause_s = min(self._pause_s * 2, self._pauses.longest_s)
+        self._pause_s = min(self._pause_s * 2, self.pauses.longest_s)
         return pause
 
 

@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 
-from outlive.backends.remote.folder import MirrorFolder
+from outlive.backends.remote.folder import ProcessFolder
 from outlive.cli.logs.log_view import LogShower
 from outlive.client import Gap, Output, Process
 from outlive.core.layout import Layout
@@ -70,7 +70,7 @@ def fetched(process: Process, *, raw: bool) -> Iterator[tuple[Layout, Keep]]:
         layout = Layout(root)
         folder = layout.process(process.process_id)
         os.makedirs(folder)
-        files = MirrorFolder(folder, limit=None, punch=punch_hole)
+        files = ProcessFolder(folder, limit=None, punch=punch_hole)
 
         def keep(item: Output | Gap) -> None:
             stream = int(item.stream == "stderr")

@@ -1,0 +1,299 @@
+"""The processes of one node followed: from its news to folders and doorbells, over any number of connections.
+
+`NodeFollower` listens to one connection after another; `_Connection` is what is done over one of them for each process. One task reads,
+others ask. A connection that ends cancels all of them, and the next one begins where the files end.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Awaitable, Callable, Coroutine
+
+from outlive.backends.remote.contract import NodeConnection, NodeFeed, NodeView
+from outlive.backends.remote.link import NodeLink
+from outlive.backends.remote.process import NodeProcesses, OutputWriter, RemoteProcess
+from outlive.core.cursor import Cursor
+from outlive.core.errors import BackendUnavailable, OutliveError, ProcessNotFound
+
+_logger = logging.getLogger(__name__)
+_SILENT = "It says nothing any more"
+_AT_ONCE = 16  # processes that are asked about side by side after a reconnect
+_LATE_S, _LATEST_S = 0.1, 3.0  # between two looks for what descendants write
+_RETRY_S = 0.5
+_GONE = "The node does not know this process any more: it was removed there, or started with another token."
+
+# Asks once more for a start that was never answered.
+_Begin = Callable[[RemoteProcess], Awaitable[None]]
+
+
+class _Connection:
+    """One open feed, and what is done for each process while it lasts."""
+
+    def __init__(
+        self,
+        node: NodeConnection,
+        feed: NodeFeed,
+        tasks: asyncio.TaskGroup,
+        *,
+        processes: NodeProcesses,
+        begin: _Begin,
+    ) -> None:
+        self.feed = feed
+        self.is_listening = False  # whether events come
+        self._node = node
+        self._tasks = tasks
+        self._processes = processes
+        self._begin = begin
+
+    def spawn(self, work: Coroutine[object, object, None]) -> None:
+        """Do something for one process in a task; that it is gone on the node ends nothing else."""
+
+        async def carry_out() -> None:
+            with contextlib.suppress(ProcessNotFound):
+                await work
+
+        self._tasks.create_task(carry_out())
+
+    async def resume(self, process: RemoteProcess) -> None:
+        """Follow a process from where its files end."""
+        if not process.is_acknowledged:
+            await self._begin(process)
+            if not process.is_acknowledged:
+                return
+        try:
+            if process.completion is None:
+                await self.feed.attach(process.process_id, process.files.cursor)
+            else:
+                process.is_unknown = False
+                self._processes.publish(process)
+                self._follow_late(process)
+        except ProcessNotFound:
+            process.is_unknown = False
+            await _insist(lambda: process.end_here("lost", _GONE))
+            self._processes.publish(process)
+            await self._processes.drop(process)
+        except BackendUnavailable:
+            raise
+        except OutliveError as error:
+            _logger.warning(
+                "a process on a node cannot be followed: %s: %s", process.process_id, error.message
+            )
+
+    async def finish(self, process: RemoteProcess, end: Cursor) -> None:
+        """Record an end; the process is followed on while something of it lives."""
+        if process.completion is not None:
+            return
+        if not await asyncio.to_thread(os.path.isdir, process.folder):
+            await self._processes.drop(process)  # its folder was removed: there is no place for what comes
+            return
+        if process.files.cursor.stdout < end.stdout or process.files.cursor.stderr < end.stderr:
+            raise BackendUnavailable("server_lost", f"The node ended {process.process_id} before its output.")
+        if not process.is_known_complete:
+            process.learn(await self._node.get(process.process_id))
+        await _insist(lambda: process.record_end(end))
+        self._processes.publish(process)
+        if process.is_finished:
+            await self._processes.drop(process)
+        else:
+            self._follow_late(process)
+
+    def _follow_late(self, process: RemoteProcess) -> None:
+        if not process.is_followed_late:
+            process.is_followed_late = True
+            self.spawn(self._late(process))
+
+    async def _late(self, process: RemoteProcess) -> None:
+        """Follow what descendants do after the end, until nothing is left of them."""
+        pause_s = _LATE_S
+        while not process.is_finished:
+            view = await self._node.get(process.process_id)
+            was_closed, before = process.is_closed, -1
+            # Pages until one brings nothing: then everything written before `view` is here.
+            while before != sum(process.files.sizes):
+                if before != -1:
+                    pause_s = _LATE_S
+                before = sum(process.files.sizes)
+                await _insist(lambda: self._fetch(process))
+            process.learn(view)
+            if process.is_closed and not was_closed:
+                await _insist(lambda: asyncio.to_thread(process.files.write_closed))
+            self._processes.publish(process)
+            if process.is_finished:
+                break
+            process.news.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_s):
+                    await process.news.wait()
+            pause_s = min(pause_s * 2, _LATEST_S)
+        await self._processes.drop(process)
+
+    async def _fetch(self, process: RemoteProcess) -> None:
+        """Fetch a page of what descendants have written behind the completion.
+
+        Raises:
+            OutliveError: The node does not answer.
+            OSError: The disk does not take it now.
+        """
+        files = process.files
+        page = await self._node.read(process.process_id, files.cursor, raw=self.feed.is_raw)
+
+        def write() -> None:
+            for item in page.items:
+                stream = int(item.stream == "stderr")
+                end = item.cursor.stderr if stream else item.cursor.stdout
+                data = getattr(item, "data", None)
+                if data is None:
+                    files.skip(stream, files.sizes[stream], end)
+                else:
+                    files.append(stream, data, end)
+
+        await asyncio.to_thread(write)
+
+
+class NodeFollower:
+    """Follows the processes of one node; it is the `NodeListener` of every connection to it."""
+
+    def __init__(
+        self, node: NodeConnection | None, link: NodeLink, processes: NodeProcesses, *, begin: _Begin
+    ) -> None:
+        """Follow nothing yet.
+
+        Args:
+            node: The node; None where no setting names it, and nothing is ever followed.
+            link: Is notified that the node is there.
+            processes: The followed processes.
+            begin: Asks once more for the start of a process whose start was never answered.
+        """
+        self._node = node
+        self._link = link
+        self._processes = processes
+        self._begin = begin
+        self._is_heard = False  # anything since the last look
+        self._connection: _Connection | None = None
+        self._writer = OutputWriter(processes)
+        self._ended: list[tuple[RemoteProcess, Cursor]] = []
+
+    async def follow(self, feed: NodeFeed) -> None:
+        """Follow everything over a new connection until it ends.
+
+        Raises:
+            OutliveError, ExceptionGroup: It has ended, and why.
+        """
+        if self._node is None:
+            raise AssertionError("only a connection brings news")
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                here = _Connection(self._node, feed, tasks, processes=self._processes, begin=self._begin)
+                self._connection = here
+                tasks.create_task(self._catch_up(here))
+                tasks.create_task(self._hear(here))
+                tasks.create_task(self._beat(feed))
+        finally:
+            self._connection = None
+            for process in self._processes.by_id.values():
+                process.is_unknown, process.is_followed_late = True, False
+            self._processes.publish(*self._processes.by_id.values())
+
+    def attach(self, process: RemoteProcess) -> None:
+        """Follow a process that has just been started; without a connection the next one does it."""
+        here = self._connection
+        if here is not None and here.is_listening:
+            here.spawn(here.resume(process))
+
+    # What a feed reports: called by `NodeFeed.hear`, in the order of the wire.
+
+    def piece(self, process_id: str, stream: int, data: bytes, end: int) -> None:
+        """Take bytes."""
+        self._writer.add(process_id, stream, start=end - len(data), end=end, data=data)
+
+    def missing(self, process_id: str, stream: int, start: int, end: int) -> None:
+        """Take a gap."""
+        self._writer.add(process_id, stream, start=start, end=end, data=None)
+
+    def ended(self, process_id: str, cursor: Cursor) -> None:
+        """Take an end; it counts when everything before it is on disk."""
+        process = self._processes.by_id.get(process_id)
+        if process is not None and process.completion is None:
+            self._ended.append((process, cursor))
+
+    def attached(self, process_id: str, info: NodeView) -> None:
+        """Take over the state of a process that is followed from now on."""
+        process = self._processes.by_id.get(process_id)
+        if process is None or process.completion is not None or self._connection is None:
+            return
+        process.is_unknown = False
+        process.learn(info)
+        self._processes.publish(process)
+        self._connection.spawn(process.record_state())
+
+    def happened(self, event: str, process_id: str | None, info: NodeView | None) -> None:
+        """Take over the state of a process; after missed events ask for that of all."""
+        here = self._connection
+        if event == "missed" and here is not None and here.is_listening:
+            here.spawn(self._catch_up(here))
+        process = None if process_id is None else self._processes.by_id.get(process_id)
+        if process is None:
+            return
+        if info is None or process.completion is not None:
+            process.news.set()
+            return
+        process.learn(info)
+        self._processes.publish(process)
+
+    async def _hear(self, here: _Connection) -> None:
+        while True:
+            is_whole = await here.feed.hear(self)
+            self._is_heard = True
+            await self._writer.flush()
+            ended, self._ended = self._ended, []
+            for process, cursor in ended:
+                here.spawn(here.finish(process, cursor))
+            if not is_whole:
+                await self._catch_up(here)
+
+    async def _beat(self, feed: NodeFeed) -> None:
+        """Notice that the other machine is gone without a word: a node that reports something needs no question."""
+        pauses = self._link.pauses
+        while True:
+            await asyncio.sleep(pauses.beat_s)
+            self._is_heard, was_heard = False, self._is_heard
+            if was_heard:
+                continue
+            try:
+                await feed.beat(answer_s=pauses.answer_s)
+            except BackendUnavailable as error:
+                if error.code != "timeout":
+                    raise
+                if not self._is_heard:  # an answer may lie behind much output
+                    raise BackendUnavailable("server_unavailable", _SILENT) from error
+
+    async def _catch_up(self, here: _Connection) -> None:
+        """Follow everything from where its files end."""
+        # A process that is started meanwhile is in the table below already, or is attached by its start afterwards.
+        here.is_listening = False
+        await here.feed.listen()
+        here.is_listening = True
+        self._link.opened()
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(process: RemoteProcess) -> None:
+            async with places:
+                await here.resume(process)
+
+        async with asyncio.TaskGroup() as tasks:
+            for process in list(self._processes.by_id.values()):
+                tasks.create_task(one(process))
+
+
+async def _insist(write: Callable[[], Awaitable[None]]) -> None:
+    """Write something, however long the disk is full."""
+    while True:
+        try:
+            await write()
+        except FileNotFoundError:
+            return  # the folder was removed: there is no place for it
+        except OSError:
+            await asyncio.sleep(_RETRY_S)
+        else:
+            return

@@ -1,0 +1,421 @@
+"""The processes of a node as this server knows them: what the node has reported of each, and what follows from that here.
+
+`RemoteProcess` is one of them, `NodeProcesses` the table of all, and `OutputWriter` brings their output to their folders. Only the event
+loop's thread touches them; files are `ProcessFolder`'s, and written in threads. Requests to the node belong to `follower` and `requests`.
+"""
+
+import asyncio
+import contextlib
+import errno
+import json
+import logging
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from outlive.backends.contract import BackendListener, Bell
+from outlive.backends.remote.contract import NodeView
+from outlive.backends.remote.folder import (
+    NodeJournal,
+    ProcessFolder,
+    Punch,
+    make_folder,
+    read_small,
+    write_paused,
+)
+from outlive.core.cursor import Cursor
+from outlive.core.errors import InvalidRequest, ProtocolViolation
+from outlive.core.identity import ProcessId, id_to_bytes
+from outlive.core.layout import Layout
+from outlive.core.lifecycle import ENDED, Cause, State
+from outlive.core.spec import Spec
+from outlive.protocols.frames import decode_exit, decode_pid
+from outlive.protocols.keeper import Flags, Phase, decode_spec
+
+_CAUSES = tuple(Cause)  # indexed by protocols.keeper.CauseCode
+_PHASES = {
+    State.QUEUED: Phase.STARTING,
+    State.STARTING: Phase.STARTING,
+    State.RUNNING: Phase.RUNNING,
+    State.PAUSED: Phase.PAUSED,
+    State.STOPPING: Phase.STOPPING,
+}
+_KINDS = {
+    State.EXITED: "exited",
+    State.SIGNALED: "signaled",
+    State.FAILED_TO_START: "failed",
+    State.LOST: "lost",
+}
+_FLAGS = {"signaled": Flags.SIGNALED, "failed": Flags.FAILED, "lost": Flags.LOST}
+_OPEN = Flags.OUT_OPEN | Flags.ERR_OPEN
+_logger = logging.getLogger(__name__)
+_FULL_S = 0.25  # between two attempts to write to a full disk
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
+
+
+class RemoteProcess:
+    """One followed process.
+
+    Attributes:
+        process_id: Its name here and on the node.
+        spec: What was asked for.
+        files: Its folder.
+        secrets: Values for a start that was not answered yet.
+        script: The content of its script file; None: it is only there.
+        is_acknowledged: The node is known to have started it.
+        is_unknown: The node is away.
+        is_stalled: Our own disk is full.
+        completion: Where its output ends; None as long as it is not complete here.
+        news: Set when the node has reported something of it.
+        beginning: Held while its start is asked for.
+        note: Says in one sentence which caller asked for its end.
+        pid: The pid on the node; 0 as long as it is not known.
+        cause: Why it was ended, as `CauseCode`.
+        descendants: How many processes are left of its tree.
+        size: Rows and columns of its terminal, as they were set last.
+    """
+
+    def __init__(self, process_id: ProcessId, spec: Spec, folder: str, *, punch: Punch) -> None:
+        """Begin with what the files hold."""
+        self.process_id = process_id
+        self.key = id_to_bytes(process_id)
+        self.spec = spec
+        self.folder = folder
+        limit = spec.output_limit if spec.on_limit == "truncate" else None
+        self.files = ProcessFolder(folder, limit=limit, punch=punch)
+        self.secrets: Mapping[str, str] = {}
+        self.script: bytes | None = None
+        self._recorded_pause: bool | None = None
+        self.is_unknown = True
+        self.is_stalled = False
+        self.completion: Cursor | None = None
+        self.news = asyncio.Event()
+        self.beginning = asyncio.Lock()
+        self.note = ""
+        self.size = (spec.rows, spec.cols)
+        self.is_closed = False
+        self.is_followed_late = False
+        self._phase = Phase.STARTING
+        self.pid = self._code = self.descendants = self.cause = 0
+        self._kind = ""
+        self._is_complete = self._is_stalled_there = False
+        self._heard = [0, 0]  # how often the feed reported that it runs, that it is paused
+        self.started_ns = self._ended_ns = self._duration_ns = 0
+        self.is_acknowledged = self._read()
+
+    def _read(self) -> bool:
+        """Take over what the files hold; return whether the start was answered."""
+        record = decode_pid(read_small(f"{self.folder}/pid"))
+        if record is not None:
+            self.pid, self._phase = record.pid, Phase.RUNNING
+            self._recorded_pause = False
+            self.started_ns = record.started_ns
+            if read_small(f"{self.folder}/paused"):
+                self._phase = Phase.PAUSED
+                self._recorded_pause = True
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            stop = json.loads(read_small(f"{self.folder}/stop") or b"null")
+            if stop:
+                self.cause, self.note = int(stop["cause"]), str(stop["note"])
+        with contextlib.suppress(ValueError):
+            ended = decode_exit(read_small(f"{self.folder}/exit"))
+            self._phase, self._kind, self._code = Phase.EXITED, ended.kind, ended.number
+            self._ended_ns = ended.ended_ns
+            with contextlib.suppress(ValueError, TypeError, KeyError):
+                done = json.loads(read_small(f"{self.folder}/done"))
+                self.completion = Cursor(done["out"], done["err"])
+                self._phase, self.descendants = Phase.DONE, int(done["descendants"])
+                self.cause = int(done["cause"])
+                self.files.output_lost = bool(done.get("holder_lost"))
+                self.is_closed = bool(done["closed"] or read_small(f"{self.folder}/closed"))
+        return record is not None or self.is_ended
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether its main process has ended."""
+        return self._phase >= Phase.EXITED
+
+    @property
+    def is_known_complete(self) -> bool:
+        """Whether the node has reported that it is complete, and how it ended."""
+        return self.is_ended and self._is_complete
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing about it can change any more."""
+        return self.completion is not None and self.is_closed and not self.descendants
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is paused."""
+        return self._phase == Phase.PAUSED
+
+    def acknowledge(self, pid: int, started_ns: int) -> None:
+        """Record that the node has started it, and when by our clock."""
+        self.started_ns = self.started_ns or started_ns
+        self.is_acknowledged = True
+        self.secrets, self.script = {}, None
+        self.pid = self.pid or pid
+        if self._phase == Phase.STARTING and pid:
+            self._phase = Phase.RUNNING
+
+    async def record_state(self) -> None:
+        """Write that it was started, and whether it is paused; what a full disk does not take is written by the next call."""
+        if self._recorded_pause != self.is_paused:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(self._write_state)
+
+    def _write_state(self) -> None:
+        if self._recorded_pause is None:
+            self.files.write_pid(self.pid, self.started_ns)
+        if self.is_paused != bool(self._recorded_pause):
+            write_paused(self.folder, is_paused=self.is_paused)
+        self._recorded_pause = self.is_paused
+
+    def times_heard(self) -> tuple[int, int]:
+        """How often the feed reported that it runs, and that it is paused."""
+        return self._heard[0], self._heard[1]
+
+    async def hear_of(self, *, is_paused: bool, since: int) -> None:
+        """Wait until the feed has reported a pause or resume that was acknowledged, or the end.
+
+        An acknowledgement comes over another connection than the feed, and may be earlier. A state taken from both would
+        report a pause once more that ended long ago. The feed alone reports the states in their order.
+
+        Args:
+            is_paused: Which of the two.
+            since: `times_heard` before it was asked for.
+        """
+        while not self.is_ended and self.is_paused != is_paused and self._heard[is_paused] == since:
+            self.news.clear()
+            await self.news.wait()
+
+    def ask_end(self, cause: int, note: str) -> None:
+        """Record why its end is wanted; the first call counts."""
+        if not self.is_ended:
+            self.cause, self.note = self.cause or cause, self.note or note
+
+    def learn(self, view: NodeView) -> None:
+        """Take over what the node reports; what has ended stays ended."""
+        state = State(view.state)
+        self.pid = view.pid or self.pid
+        self._is_stalled_there = view.is_stalled
+        self.files.output_lost |= view.output_lost
+        if not self.is_ended:
+            self._phase = Phase.EXITED if state in ENDED else _PHASES[state]
+            self._heard[self.is_paused] += 1
+        if state in ENDED:
+            self._kind = _KINDS[state]
+            self._code = view.exit_code or view.exit_signal or 0
+            self._duration_ns = self._duration_ns or _duration_ns(view)
+            if view.cause is not None:
+                self.cause = self.cause or _CAUSES.index(Cause(view.cause))
+            self.note = self.note or (view.error or "")
+            self._is_complete = self._is_complete or view.is_complete
+            self.descendants = view.descendants
+            self.is_closed = self.is_closed or view.is_closed
+        self.news.set()
+
+    async def record_end(self, end: Cursor) -> None:
+        """Write how it has ended, and that its output is whole up to `end`; from then on it is complete here.
+
+        Raises:
+            OSError: The disk does not take it now.
+        """
+        # The news of an end may come before the answer to the start.
+        ended_ns = self._ended_ns or (self.started_ns or time.time_ns()) + self._duration_ns
+
+        def write() -> None:
+            self.files.write_end(self._kind, self._code, ended_ns)
+            self.files.write_done(
+                end,
+                cause=self.cause,
+                note=self.note,
+                descendants=self.descendants,
+                is_closed=self.is_closed,
+            )
+
+        await asyncio.to_thread(write)
+        self.completion, self._phase = end, Phase.DONE
+
+    async def end_here(self, kind: str, note: str) -> None:
+        """End a process of which the node knows nothing: it "failed" to start there, or is "lost".
+
+        Raises:
+            OSError: The disk does not take it now.
+        """
+        self._phase = max(self._phase, Phase.EXITED)
+        self._kind, self._code, self.note = kind, 0, note
+        self._ended_ns = time.time_ns()
+        self.is_closed, self.descendants = True, 0
+        await self.record_end(self.files.cursor)
+
+    def bell(self) -> Bell:
+        """Return the doorbell that a keeper would send of it now."""
+        flags = _FLAGS.get(self._kind, Flags(0)) if self.is_ended else Flags(0)
+        if not (self.completion is not None and self.is_closed):
+            flags |= _OPEN
+        if self.is_unknown:
+            flags |= Flags.UNKNOWN
+        if self.is_stalled or self._is_stalled_there:
+            flags |= Flags.STALLED
+        if self.files.released != [(0, 0), (0, 0)]:
+            flags |= Flags.GAPS
+        if self.files.output_lost:
+            flags |= Flags.HOLDER_LOST
+        spec = self.spec
+        limit = spec.output_limit
+        if spec.on_limit == "block" and limit is not None and not self.is_ended:
+            # A node's description has no such flag, so it is computed here: without it, no reader that is gone would be missed.
+            flags |= Flags.BLOCKED if self.files.kept_bytes >= limit else Flags(0)
+        out, err = self.files.sizes
+        phase, code = int(self._phase), self._code
+        return (self.key, out, err, self.pid, code, phase, self.cause, int(flags), self.descendants)
+
+
+def _duration_ns(view: NodeView) -> int:
+    """Return how long it ran, by the node's clock."""
+    if view.started_at is None or view.ended_at is None:
+        return 0
+    return max(0, round((view.ended_at - view.started_at).total_seconds() * 1_000_000) * 1000)
+
+
+class NodeProcesses:
+    """The followed processes of one node: in memory, in their folders, and in the journal that finds them after a restart.
+
+    Attributes:
+        by_id: All of them; only methods of this class change it.
+        listener: Hears of changes; None while the backend is closed.
+    """
+
+    def __init__(self, layout: Layout, name: str, *, punch: Punch) -> None:
+        """Take the state folder and the node's name; nothing is read yet."""
+        self.by_id: dict[str, RemoteProcess] = {}
+        self.listener: BackendListener | None = None
+        self._layout = layout
+        self._journal = NodeJournal(layout, name)
+        self._prepared = f"{layout.nodes}/{name}/prepared-"
+        self._punch = punch
+
+    def publish(self, *processes: RemoteProcess) -> None:
+        """Notify the engine of what these processes are like now."""
+        if self.listener is not None:
+            self.listener.ring([process.bell() for process in processes])
+
+    async def load(self) -> None:
+        """Find the processes that an earlier server followed."""
+        for process in await asyncio.to_thread(self._read):
+            self.by_id[process.process_id] = process
+
+    async def add(self, process_id: ProcessId, spec: bytes, script: bytes) -> RemoteProcess:
+        """Make the folder of a start, and follow it from now on.
+
+        Raises:
+            InvalidRequest: The id is taken.
+            OSError: The disk does not take it.
+        """
+        process = self.by_id[process_id] = await asyncio.to_thread(self._make, process_id, spec, script)
+        return process
+
+    async def drop(self, process: RemoteProcess) -> None:
+        """Follow a process no more; its folder stays."""
+        self.by_id.pop(process.process_id, None)
+        process.files.close()
+        await asyncio.to_thread(self._journal.remove, process.process_id)
+
+    def _make(self, process_id: ProcessId, spec: bytes, script: bytes) -> RemoteProcess:
+        # The journal first: a kill behind it leaves an entry without a folder, which the next server drops.
+        self._journal.add(process_id)
+        folder, prepared = self._layout.process(process_id), self._prepared + process_id
+        if not make_folder(prepared, folder, spec=spec, script=script):
+            shutil.rmtree(prepared, ignore_errors=True)
+            self._journal.remove(process_id)
+            raise InvalidRequest("invalid_params", "process_id: this one is taken.")
+        return RemoteProcess(process_id, decode_spec(spec), folder, punch=self._punch)
+
+    def _read(self) -> list[RemoteProcess]:
+        found = []
+        for name in self._journal.read():
+            process_id = ProcessId(name)
+            folder = self._layout.process(process_id)
+            try:
+                spec = decode_spec(read_small(f"{folder}/spec"))
+                process = RemoteProcess(process_id, spec, folder, punch=self._punch)
+            except (ValueError, LookupError, TypeError):
+                self._journal.remove(process_id)  # its folder was never whole, or was removed
+                continue
+            if process.is_finished:
+                self._journal.remove(process_id)
+            else:
+                found.append(process)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Bytes of a stream up to `end`; `data` None: a gap from `start` on."""
+
+    process: RemoteProcess
+    stream: int
+    start: int
+    end: int
+    data: bytes | None
+
+
+class OutputWriter:
+    """Collects output on the event loop and writes it in a thread, a bounded batch at a time.
+
+    The next batch is read from the connection when this one is on disk: a disk that is full or slow makes the node wait, and
+    nothing piles up in memory.
+    """
+
+    def __init__(self, processes: NodeProcesses) -> None:
+        """Begin without output."""
+        self._processes = processes
+        self._pieces: list[_Piece] = []
+
+    def add(self, process_id: str, stream: int, *, start: int, end: int, data: bytes | None) -> None:
+        """Take a piece of a followed process; those of others are dropped."""
+        process = self._processes.by_id.get(process_id)
+        if process is not None:
+            self._pieces.append(_Piece(process, stream, start, end, data))
+
+    async def flush(self) -> None:
+        """Return when everything taken is in the files, however long the disk is full.
+
+        Raises:
+            ProtocolViolation: The node has left bytes out: follow again from the files' end.
+        """
+        pieces, self._pieces = self._pieces, []
+        grown = list({piece.process.process_id: piece.process for piece in pieces}.values())
+        while pieces:
+            count, error = await asyncio.to_thread(_write, pieces)
+            if isinstance(error, ValueError):
+                raise ProtocolViolation("invalid_request", f"The node reported output with holes: {error}.")
+            stuck = pieces[count].process if count < len(pieces) else None
+            pieces = pieces[count:]
+            for process in grown:
+                process.is_stalled = process is stuck and error is not None and error.errno in _FULL
+            if stuck is not None and not stuck.is_stalled:  # its folder was removed
+                _logger.warning("output of a process on a node cannot be kept: %s", stuck.process_id)
+                pieces = [piece for piece in pieces if piece.process is not stuck]
+            self._processes.publish(*grown)
+            if pieces:
+                await asyncio.sleep(_FULL_S)
+
+
+def _write(pieces: Iterable[_Piece]) -> tuple[int, OSError | ValueError | None]:
+    """Write in order; return how many were written, and the error of the next one."""
+    count = 0
+    for piece in pieces:
+        files = piece.process.files
+        try:
+            if piece.data is None:
+                files.skip(piece.stream, piece.start, piece.end)
+            else:
+                files.append(piece.stream, piece.data, piece.end)
+        except (OSError, ValueError) as error:
+            return count, error
+        count += 1
+    return count, None
