@@ -9,8 +9,9 @@ import pytest
 
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
+from outlive.keeper.common.locks import take_lock
+from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.loop import Loop
-from outlive.keeper.supervisor.managed_process import ShimLink
 from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
 
 
@@ -21,10 +22,11 @@ class _Guardian:
         self.loop = Loop(print)
         layout = Layout(str(state_dir))
         listener = sockets.listen_unix(layout.guardian_socket)
-        self.link = GuardianLink(
-            self.loop, layout, log=print, connected=self._connected, is_at_home=lambda: True, pid_lock=-1
-        )
-        self.pool = ShimPool(self.loop, self.link, available=lambda: None, heard=_ignore)
+        lock = take_lock(layout.supervisor_lock)
+        assert lock is not None
+        self._home = Home(layout, lock, pid_lock=os.dup(lock))
+        self.link = GuardianLink(self.loop, layout, log=print, connected=self._connected, home=self._home)
+        self.pool = ShimPool(self.loop, self.link, available=lambda: None)
         self.link.begin()
         accepted = sockets.accept(listener)
         listener.close()
@@ -62,10 +64,7 @@ class _Guardian:
         for shim in self.shims:
             shim.close()
         self.turn()
-
-
-def _ignore(_shim: ShimLink) -> None:
-    pass
+        self._home.leave()
 
 
 @pytest.fixture

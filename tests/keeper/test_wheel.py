@@ -286,7 +286,7 @@ def test_what_is_let_go_of_while_it_takes_turns_is_not_moved_again() -> None:
         )
         table.pump = pumped.pump
         gone.kept.fds["o"] = gone.stream.source
-        table.keep(gone.kept)
+        table.by_key[gone.kept.key] = gone.kept
         table.forget(gone.kept)
         os.close(gone.end)
         pumped.writers.remove(gone)

@@ -14,7 +14,6 @@ SPEC_VERSION = b"outlive-spec-1"
 # In the program's place: what follows is more than a program, its words and its environment. No shim can execute this path, so
 # a shim of an earlier version starts nothing, rather than a part of the command.
 EXTENDED = "/dev/null/outlive-exec-2"
-_EXTENDED_WORD = EXTENDED.encode() + b"\0"
 # In an exec block, the name of a command's umask ("022") and niceness ("-5"); "-" stands for one that was not asked for.
 BEGINS = "OUTLIVE_UMASK_NICE"
 _BEGINS = BEGINS.encode()
@@ -154,19 +153,6 @@ def spec_exec_block(raw: bytes) -> bytes:
     # The version line says how long the head is, so a shim never parses JSON.
     line_end = raw.index(b"\n")
     return raw[line_end + 1 + int(raw[len(SPEC_VERSION) + 1 : line_end]) :]
-
-
-def has_steps(raw: bytes) -> bool:
-    """Return whether a spec file's command has steps to carry out before it runs; False for anything but a spec."""
-    line_end = raw.find(b"\n")
-    try:
-        begin = line_end + 1 + int(raw[len(SPEC_VERSION) + 1 : line_end])
-    except ValueError:
-        return False
-    if not raw.startswith(_EXTENDED_WORD, begin):
-        return False
-    words = raw[begin + len(_EXTENDED_WORD) :].split(b"\0", 3)  # folder, number of words, number of steps
-    return len(words) > 2 and words[2] != b"0"
 
 
 def encode_pid(record: PidRecord) -> bytes:

@@ -40,7 +40,10 @@ def _encoder() -> Callable[[object], str]:
 
 
 to_json = _encoder()  # returns an object's text
-_NO_COMMAND: tuple[bytes, bytes, list[bytes], dict[bytes, bytes]] = (b"", b"", [], {})
+_EXTENDED_WORD = EXTENDED.encode() + b"\0"
+# Members of a spec that its head holds, and those that it holds only where they are set. `meta` is the last one.
+_HEAD = ("stdio", "stdin", "rows", "cols", "timeout_s", "grace_s", "output_limit", "on_limit", "after_exit")
+_SELDOM = ("secrets", "groups", "container")
 
 
 class Phase(IntEnum):
@@ -135,22 +138,11 @@ def decode_message(packet: bytes) -> tuple[dict[str, object], bytes]:
 
 def encode_spec(spec: Spec) -> bytes:
     """Return the spec file: a version line with the head's length, the JSON head, the exec block."""
-    more = {"secrets": spec.secrets, "groups": spec.groups, "container": spec.container}
-    head = to_json(
-        {
-            **{name: value for name, value in more.items() if value},
-            "stdio": spec.stdio,
-            "stdin": spec.stdin,
-            "rows": spec.rows,
-            "cols": spec.cols,
-            "timeout_s": spec.timeout_s,
-            "grace_s": spec.grace_s,
-            "output_limit": spec.output_limit,
-            "on_limit": spec.on_limit,
-            "after_exit": spec.after_exit,
-            "meta": dict(spec.meta),
-        }
-    ).encode()
+    members = {name: getattr(spec, name) for name in (*_SELDOM, *_HEAD)}
+    for name in _SELDOM:
+        if not members[name]:
+            del members[name]
+    head = to_json({**members, "meta": dict(spec.meta)}).encode()
     # Secrets need a shim that knows about them: an extended block without steps makes an older one refuse.
     # None means a plain block, which every shim understands; an empty tuple an extended one.
     steps = () if spec.confinement is None and spec.secrets else spec.confinement
@@ -179,7 +171,16 @@ def decode_spec(raw: bytes, *, with_command: bool = True) -> Spec:
     if version != SPEC_VERSION:
         raise ValueError(f"unknown spec version {line[:40]!r}")
     head = json.loads(rest[: int(length)])
-    program, cwd, argv, env = decode_exec(rest[int(length) :]) if with_command else _NO_COMMAND
+    members = {name: head[name] for name in _HEAD}
+    members.update(
+        secrets=tuple(head.get("secrets", ())),
+        groups=tuple(head.get("groups", ())),
+        container=head.get("container", ""),
+        meta=head["meta"],
+    )
+    if not with_command:
+        return Spec(program="", argv=(), env={}, cwd="", **members)
+    program, cwd, argv, env = decode_exec(rest[int(length) :])
     # An extended block has steps before the program: what `decode_exec` took for the program is only a mark.
     steps: list[bytes] = []
     if program == EXTENDED.encode():
@@ -188,25 +189,26 @@ def decode_spec(raw: bytes, *, with_command: bool = True) -> Spec:
     return Spec(
         umask=umask,
         nice=nice,
-        secrets=tuple(head.get("secrets", ())),
-        groups=tuple(head.get("groups", ())),
-        container=head.get("container", ""),
         confinement=tuple(_text(step) for step in steps) or None,
         program=_text(program),
         argv=tuple(_text(word) for word in argv),
         env={_text(name): _text(value) for name, value in env.items()},
         cwd=_text(cwd),
-        stdio=head["stdio"],
-        stdin=head["stdin"],
-        rows=head["rows"],
-        cols=head["cols"],
-        timeout_s=head["timeout_s"],
-        grace_s=head["grace_s"],
-        output_limit=head["output_limit"],
-        on_limit=head["on_limit"],
-        after_exit=head["after_exit"],
-        meta=head["meta"],
+        **members,
     )
+
+
+def has_steps(raw: bytes) -> bool:
+    """Return whether a spec file's command has steps to carry out before it runs; False for anything but a spec."""
+    line_end = raw.find(b"\n")
+    try:
+        begin = line_end + 1 + int(raw[len(SPEC_VERSION) + 1 : line_end])
+    except ValueError:
+        return False
+    if not raw.startswith(_EXTENDED_WORD, begin):
+        return False
+    words = raw[begin + len(_EXTENDED_WORD) :].split(b"\0", 3)  # folder, number of words, number of steps
+    return len(words) > 2 and words[2] != b"0"
 
 
 def _text(raw: bytes) -> str:

@@ -236,7 +236,7 @@ def receive(connection: socket.SocketType, *, size: int = _MAX_PACKET) -> tuple[
         # Reported once, before the packets that the peer had sent: it died with messages of ours unread. Its own packets
         # still count (a shim once threw away the descriptors it had just been given), so receive again.
         return receive(connection, size=size)
-    return message, _descriptors_in(ancillary)
+    return message, _descriptors_in(ancillary) if ancillary else []
 
 
 def _descriptors_in(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:

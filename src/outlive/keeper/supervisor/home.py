@@ -3,7 +3,8 @@
 import os
 import select
 
-from outlive.core.layout import Layout
+from outlive.core.layout import Degraded, Layout
+from outlive.keeper.common.disk import look_at
 from outlive.keeper.common.folder_identity import moved_to
 from outlive.keeper.common.locks import is_in_place
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment, spawn_detached
@@ -34,6 +35,10 @@ class Home:
     def is_here(self) -> bool:
         """Return whether the folder's path still leads to it; one stat(2)."""
         return is_in_place(self._lock, self._layout.supervisor_lock)
+
+    def lack(self) -> Degraded | None:
+        """Return what prevents a start from being recorded in the folder; None when nothing does (`disk.look_at`)."""
+        return look_at(self._layout.root) if self.is_here() else "folder_gone"
 
     def has_moved(self) -> bool:
         """Return whether the folder is at another path now; a copy does not count, and a deleted folder is at no path."""

@@ -14,7 +14,10 @@ from outlive.protocols.keeper import Phase
 
 
 class ManagedProcesses:
-    """Processes that are alive or not yet let go of; `unrecovered` has those that are not taken over yet."""
+    """Processes that are alive or not yet let go of, `by_key`; `unrecovered` has those that are not taken over yet.
+
+    A process is entered before anything can happen to it: by `launcher` at its start, by `takeover` afterwards.
+    """
 
     def __init__(
         self,
@@ -38,10 +41,6 @@ class ManagedProcesses:
     def __len__(self) -> int:
         """Return how many processes there are, taken over or not."""
         return len(self.by_key) + len(self.unrecovered)
-
-    def keep(self, kept: ManagedProcess) -> None:
-        """Enter a process, before anything can happen to it."""
-        self.by_key[kept.key] = kept
 
     def recovered(self, kept: ManagedProcess) -> None:
         """Report a process that was taken over, if it was kept, and go on with the requests that wait for it."""

@@ -67,15 +67,19 @@ class Requests:
         self._passed_stdin = passed_stdin
         self._probe = probe
         self._pump = pump
+        self._about_keeper: dict[str, Callable[[ControlClient, _Message, Answer], None]] = {
+            "hello": self._hello,
+            "status": self._status,
+            "offers": lambda _client, _message, answer: self._probe.ask(answer),
+            "end": self._end,
+            "retire": lambda _client, _message, answer: self._lifecycle.retire(answer),
+        }
         self._about_process: dict[str, Callable[[ManagedProcess, _Message, Answer], None]] = {
             "pause": self._pause,
             "resume": self._resume,
             "stop": self._stop,
             "signal": self._signal,
             "close_stdin": lambda kept, _message, answer: self._inputs.close(kept, answer),
-            "input": lambda kept, message, answer: self._inputs.give(
-                kept, int(str(message["receiver"])), answer
-            ),
             "resize": self._resize,
             "release": self._release,
             "unbound": self._unbound,
@@ -96,91 +100,74 @@ class Requests:
         the answer. A start waits longer than servers do, because it must not be taken for one that failed.
         """
         is_start = message.get("op") == "start"
-
-        def carry_out() -> None:
-            self._carry_out(client, message, content, fds, answer)
-
         try:
             # A start may be too large for a packet: then its content is a file in memory.
             content = _read_all(fds[0]) if fds and is_start and not client.is_inside else payload
             unrecovered = self._table.unrecovered
-            key = _subject(message) if unrecovered else b""
-            if key in unrecovered and not client.is_inside:
+            key = _subject(message) if unrecovered.by_key else b""
+            if key in unrecovered.by_key and not client.is_inside:
                 unrecovered.wait(
                     key,
-                    carry_out,
+                    lambda: self._carry_out(client, message, content, fds, answer),
                     late=lambda: answer(dict(_UNRECOVERED)),
                     size=len(content),
                     within_s=_START_PATIENCE_S if is_start else _PATIENCE_S,
                 )
             else:
-                carry_out()
+                self._carry_out(client, message, content, fds, answer)
         finally:
             for fd in fds:
                 os.close(fd)
 
     def _carry_out(
-        self, client: ControlClient, message: _Message, payload: bytes, fds: list[int], answer: Answer
+        self, client: ControlClient, message: _Message, content: bytes, fds: list[int], answer: Answer
     ) -> None:
+        """Find the operation in its table; those that take more than a message's members are named here."""
         try:
-            # Commands inside the keeper's trees must not control the keeper; passing on their stdin is harmless.
-            if client.is_inside and not _is_harmless(message):
-                answer({"error": "inside_process", "message": _INSIDE})
-            elif message["op"] == "lend":
-                _refuse_lent_stdin(client, str(message["id"]), answer, is_lending=bool(fds))
-            else:
-                self._route(client, message, payload, fds, answer)
+            match operation := message["op"]:
+                # A command inside the keeper's trees may lend its standard input to a start that the server makes for it.
+                case "lend":
+                    _refuse_lent_stdin(client, str(message["id"]), answer, is_lending=bool(fds))
+                # It must not control the keeper.
+                case _ if client.is_inside:
+                    answer({"error": "inside_process", "message": _INSIDE})
+                case "start":
+                    self._start(message, content, answer)
+                case str() if operation in self._about_keeper:
+                    self._about_keeper[operation](client, message, answer)
+                case str():
+                    kept = self._table.by_key.get(id_to_bytes(str(message["id"])))
+                    if kept is None:
+                        answer(dict(_ENDED))
+                    elif operation == "write":
+                        self._inputs.write(kept, content, answer)
+                    elif operation == "input":
+                        self._inputs.give(kept, fds[0] if client.is_server and fds else -1, answer)
+                    elif operation in self._about_process:
+                        self._about_process[operation](kept, message, answer)
+                    else:
+                        text = f"This keeper does not know {operation!r}: upgrade it."
+                        answer({"error": "invalid_params", "message": text})
+                case other:
+                    raise ValueError(f"operation {other!r}")
         except (KeyError, ValueError, TypeError) as error:
             answer({"error": "invalid_params", "message": f"The keeper does not understand this: {error!r}."})
 
-    def _route(
-        self, client: ControlClient, message: _Message, payload: bytes, fds: list[int], answer: Answer
-    ) -> None:
-        match message["op"]:
-            case "hello":
-                answer({"version": VERSION, "gives_input": True, **self._lifecycle.status()})
-                if message.get("role") == "server":
-                    self._lifecycle.greet(client)
-            case "status":
-                commands = {"commands": sorted(self._table.command_pids())} if message.get("commands") else {}
-                answer({**self._lifecycle.status(), **commands})
-            case "start":
-                self._start(message, payload, answer)
-            case "input":
-                receiver = fds[0] if client.is_server and fds else -1
-                self._on_process("input", {**message, "receiver": receiver}, b"", answer)
-            case "offers":
-                self._probe.ask(answer)
-            case "end":
-                within_s = float(str(message.get("within_s", math.inf)))
-                self._lifecycle.end(answer, kill=bool(message.get("kill")), within_s=within_s)
-            case "retire":
-                self._lifecycle.retire(answer)
-            case str(operation):
-                self._on_process(operation, message, payload, answer)
-            case other:
-                raise ValueError(f"operation {other!r}")
+    def _hello(self, client: ControlClient, message: _Message, answer: Answer) -> None:
+        answer({"version": VERSION, "gives_input": True, **self._lifecycle.status()})
+        if message.get("role") == "server":
+            self._lifecycle.greet(client)
 
-    def _on_process(self, operation: str, message: _Message, payload: bytes, answer: Answer) -> None:
-        kept = self._table.by_key.get(id_to_bytes(str(message["id"])))
-        if kept is None:
-            answer(dict(_ENDED))
-        elif operation == "write":
-            self._inputs.write(kept, payload, answer)
-        elif operation in self._about_process:
-            self._about_process[operation](kept, message, answer)
-        else:
-            answer(
-                {
-                    "error": "invalid_params",
-                    "message": f"This keeper does not know {operation!r}: upgrade it.",
-                }
-            )
+    def _status(self, _client: ControlClient, message: _Message, answer: Answer) -> None:
+        commands = {"commands": sorted(self._table.command_pids())} if message.get("commands") else {}
+        answer({**self._lifecycle.status(), **commands})
+
+    def _end(self, _client: ControlClient, message: _Message, answer: Answer) -> None:
+        within_s = float(str(message.get("within_s", math.inf)))
+        self._lifecycle.end(answer, kill=bool(message.get("kill")), within_s=within_s)
 
     def _start(self, message: _Message, content: bytes, answer: Answer) -> None:
         process_id = str(message["id"])
-        if not is_process_id(process_id):
-            raise ValueError("id")
         size = int(str(message["spec_bytes"]))
         known = self._table.by_key.get(id_to_bytes(process_id))
         if known is None:
@@ -196,8 +183,7 @@ class Requests:
             answer({"pid": known.pid, "started_ns": known.started_ns, "existing": True})
         elif known.phase >= Phase.EXITED:  # it failed to start, and is still in the table
             answer(known_start(known.folder))
-            # Another request has begun the same start: both get its answer.
-        else:
+        else:  # another request has begun the same start: both get its answer
             known.answers.append(answer)
 
     def _pause(self, kept: ManagedProcess, _message: _Message, answer: Answer) -> None:
@@ -292,11 +278,6 @@ def _refuse_lent_stdin(client: ControlClient, process_id: str, answer: Answer, *
     if client.is_server or not is_lending or not is_process_id(process_id):
         raise ValueError("lend one descriptor for a process id")
     answer({"error": "process_limit", "message": "Too many starts wait for what was lent to them."})
-
-
-def _is_harmless(message: _Message) -> bool:
-    """Return whether a process that we started may ask this: it may lend its stdin to a start that the server makes for it."""
-    return message.get("op") == "lend"
 
 
 def _read_all(fd: int) -> bytes:

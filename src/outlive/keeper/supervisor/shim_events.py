@@ -42,19 +42,34 @@ class ShimEvents:
         self._bells = bells
         self._log = log
 
-    def hear(self, shim: ShimLink) -> None:
-        """Read what a shim reports; the end of its socket means that it has died."""
+    def hear(self, shim: ShimLink, message: bytes, fds: list[int]) -> None:
+        """Act on one packet; the end of a shim's socket means that it has died."""
         kept = shim.kept
         assert kept is not None
-        packet = sockets.receive(shim.socket, size=8192)
-        if packet is None:
-            return
-        message, fds = packet
-        if not message:
-            self._lose(kept, shim)
-            return
         try:
-            self._understand(kept, shim, message.decode().split(), fds)
+            match message.decode().split():
+                case [] if not message:
+                    self._lose(kept, shim)
+                case ["spawned", pid, ticks, started_ns]:
+                    self._spawned(kept, int(pid), int(ticks), int(started_ns))
+                case ["failed", number, place]:
+                    self.failed(kept, int(number), place)
+                case ["exited", kind, number, empty, ended_ns]:
+                    self._endings.exited(
+                        kept, kind=kind, number=int(number), is_empty=empty == "1", ended_ns=int(ended_ns)
+                    )
+                case ["empty"]:
+                    self._endings.emptied(kept)
+                case ["kept", "rw"]:
+                    use_relay(kept)
+                case ["born", letters] if shim.is_inside and not kept.pid:
+                    held = dict(zip(letters, fds, strict=True))
+                    fds = []  # they are kept, the others are closed
+                    self.born(kept, shim, held)
+                case ["hello", _] if shim.is_inside:
+                    pass
+                case words:
+                    self._log(f"shim {shim.pid} says {words!r}")
         except ValueError as error:
             # Our own shims send no such packet; a program inside a container may have taken the shim's place.
             self._log(f"shim {shim.pid} is not understood: {error!r}")
@@ -67,30 +82,6 @@ class ShimEvents:
         self._loop.unwatch(shim.socket.fileno())
         shim.socket.close()
         self._orphans.shim_lost(kept)
-
-    def _understand(self, kept: ManagedProcess, shim: ShimLink, words: list[str], fds: list[int]) -> None:
-        """Act on one packet; descriptors that are kept are removed from `fds`, the others are closed by the caller."""
-        match words:
-            case ["spawned", pid, ticks, started_ns]:
-                self._spawned(kept, int(pid), int(ticks), int(started_ns))
-            case ["failed", number, place]:
-                self.failed(kept, int(number), place)
-            case ["exited", kind, number, empty, ended_ns]:
-                self._endings.exited(
-                    kept, kind=kind, number=int(number), is_empty=empty == "1", ended_ns=int(ended_ns)
-                )
-            case ["empty"]:
-                self._endings.emptied(kept)
-            case ["kept", "rw"]:
-                use_relay(kept)
-            case ["born", letters] if shim.is_inside and not kept.pid:
-                held = dict(zip(letters, fds, strict=True))
-                fds.clear()
-                self.born(kept, shim, held)
-            case ["hello", _] if shim.is_inside:
-                pass
-            case _:
-                self._log(f"shim {shim.pid} says {words!r}")
 
     def born(self, kept: ManagedProcess, shim: ShimLink, held: dict[str, int] | None = None) -> None:
         """Let a command in a container execute; `held` are descriptors that came with the report, and are kept."""
@@ -118,8 +109,9 @@ class ShimEvents:
         kept.answer_all({"pid": pid, "started_ns": started_ns})
         if kept.stop_at:  # a stop was requested before the command ran
             self._endings.stops.pursue(kept, kept.deadline)
-        elapsed_ns = max(0, time.time_ns() - started_ns)
-        self._endings.stops.arm_timeout(kept, started_boottime_ns=boottime_ns() - elapsed_ns)
+        if kept.spec.timeout_s is not None:
+            elapsed_ns = max(0, time.time_ns() - started_ns)
+            self._endings.stops.arm_timeout(kept, started_boottime_ns=boottime_ns() - elapsed_ns)
         touch(kept)
 
     def failed(self, kept: ManagedProcess, number: int, place: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from outlive.core.layout import Layout
-from outlive.keeper.common.disk import Reserve, look_at
+from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.journal import Journal, read_journal
 from outlive.keeper.common.kernel import become_subreaper, set_dumpable
@@ -31,7 +31,7 @@ from outlive.keeper.supervisor.inputs import Inputs, PassedStdin
 from outlive.keeper.supervisor.lifecycle import Lifecycle
 from outlive.keeper.supervisor.lock_challenge import LockChallenge
 from outlive.keeper.supervisor.loop import Loop
-from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
+from outlive.keeper.supervisor.managed_process import ManagedProcess
 from outlive.keeper.supervisor.notifications import Notifications
 from outlive.keeper.supervisor.output.limits import OutputLimits
 from outlive.keeper.supervisor.output.pump import Pump
@@ -128,10 +128,8 @@ class Supervisor:
         limits = OutputLimits(touch=bells.touch, stop=self._stop_over_limit)
         pump = Pump(loop, bells, reserve, ended=endings.stream_ended, over_limit=limits.check)
         endings.pump = limits.pump = table.pump = pump
-        self._guardian = GuardianLink(
-            loop, layout, log=log, connected=self._fill, is_at_home=home.is_here, pid_lock=home.pid_lock
-        )
-        self._pool = ShimPool(loop, self._guardian, available=self._dispatch, heard=self._hear)
+        self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill, home=home)
+        self._pool = ShimPool(loop, self._guardian, available=self._dispatch)
         table.pool = self._pool
         challenge = LockChallenge(loop, lock, is_ours=self._is_ours, log=log)
         containers = ContainerLinks(loop, layout, self._pool, challenge=challenge, failed=self._start_failed)
@@ -140,16 +138,15 @@ class Supervisor:
             layout,
             self._pool,
             pump,
-            keep=table.keep,
-            count=lambda: len(table),
+            table=table,
+            home=home,
             failed=self._start_failed,
             journal=journal,
             passed_stdin=passed_stdin,
-            lack=lambda: look_at(layout.root) if home.is_here() else "folder_gone",
             containers=containers,
         )
         orphans = Orphans(loop, layout, self._pool, endings, reserve, start_again=self._starts.again, log=log)
-        self._shim_events = ShimEvents(loop, endings, orphans, bells, log=log)
+        self._pool.listener = self._shim_events = ShimEvents(loop, endings, orphans, bells, log=log)
         self._lifecycle = lifecycle = Lifecycle(
             loop,
             table,
@@ -231,9 +228,6 @@ class Supervisor:
 
     def _dispatch(self) -> None:
         self._starts.dispatch()
-
-    def _hear(self, shim: ShimLink) -> None:
-        self._shim_events.hear(shim)
 
     def _is_ours(self, pid: int) -> bool:
         return self._lifecycle.is_ours(pid)

@@ -32,13 +32,13 @@ class _Waiting:
 
 
 class Unrecovered:
-    """Processes by key, each until `remove`. Until then the pids in their folders show which callers live inside."""
+    """Processes, each until `remove`; `by_key` has their ids. Until then the pids in their folders show which callers live inside."""
 
     def __init__(self, loop: Loop, layout: Layout, live: Collection[str]) -> None:
         """Begin with every process that the journal calls live."""
         self._loop = loop
         self._layout = layout
-        self._ids = {id_to_bytes(process_id): process_id for process_id in live}
+        self.by_key = {id_to_bytes(process_id): process_id for process_id in live}
         self._records: dict[bytes, PidRecord] = {}
         self._in_containers: set[bytes] = set()
         self._waiting: dict[bytes, list[_Waiting]] = {}
@@ -46,15 +46,15 @@ class Unrecovered:
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self._ids)
+        return len(self.by_key)
 
     def __contains__(self, key: bytes) -> bool:
         """Return whether a process is among them."""
-        return key in self._ids
+        return key in self.by_key
 
     def ids(self) -> list[str]:
         """Return the ids of all, oldest first."""
-        return list(self._ids.values())
+        return list(self.by_key.values())
 
     def note_container(self, key: bytes) -> None:
         """Record that a command is in a container: its pids are numbers of another namespace, and no caller is of its tree."""
@@ -63,7 +63,7 @@ class Unrecovered:
 
     def doorbells(self) -> dict[bytes, bytes]:
         """Return doorbells by key that say only that these processes may live."""
-        return {key: RECORD.pack(key, 0, 0, 0, 0, Phase.STARTING, 0, 0, 0) for key in self._ids}
+        return {key: RECORD.pack(key, 0, 0, 0, 0, Phase.STARTING, 0, 0, 0) for key in self.by_key}
 
     # -- requests
 
@@ -97,7 +97,7 @@ class Unrecovered:
 
     def remove(self, key: bytes) -> None:
         """Record that a process is recovered, or gone: the requests that wait for it go on. Idempotent."""
-        self._ids.pop(key, None)
+        self.by_key.pop(key, None)
         self._records.pop(key, None)
         waiting = self._waiting.pop(key, [])
         for one in waiting:
@@ -140,9 +140,9 @@ class Unrecovered:
 
     def _identities(self) -> Collection[PidRecord]:
         """Return pid and start time of the commands, as recorded in their folders: read once, 2,000 of them in some 30 ms."""
-        for key in self._ids.keys() - self._records.keys() - self._in_containers:
+        for key in self.by_key.keys() - self._records.keys() - self._in_containers:
             try:
-                record = read_pid(self._layout.process(self._ids[key]))
+                record = read_pid(self._layout.process(self.by_key[key]))
             except (ValueError, IndexError):  # in a container the runner writes this file, too
                 continue
             if record is not None and record.boot_id == BOOT_ID:

@@ -161,7 +161,7 @@ class Takeover:
         self._settle_if_all_answered()
 
     def _without_shim(self, kept: ManagedProcess) -> None:
-        self._table.keep(kept)
+        self._table.by_key[kept.key] = kept
         record = self._restore(kept)
         self._go_on(kept, record)
         if record is None and not is_written(f"{kept.folder}/pid"):
@@ -225,7 +225,7 @@ class Takeover:
     def _take_over(self, kept: ManagedProcess, shim: ShimLink, state: _State, fds: list[int]) -> None:
         mode, letters, pid, ticks, kind, number, empty, ended_ns = state
         kept.is_adopted = True
-        self._table.keep(kept)
+        self._table.by_key[kept.key] = kept
         record = self._restore(kept)
         held = dict(zip(letters if letters != "-" else "", fds, strict=False))
         # The holder's pidfd is older than ours: it gives the exit code even after the pid was reaped.

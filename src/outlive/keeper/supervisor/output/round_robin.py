@@ -58,7 +58,9 @@ class RoundRobin:
 
     def watch(self, stream: Stream) -> None:
         """Move the stream from now on as soon as it brings something."""
-        self.leave(stream)
+        if stream in self._ring or stream is self._lone:
+            self.leave(stream)
+        stream.short_reads = 0
         self._listen(stream)
 
     def leave(self, stream: Stream) -> None:

@@ -24,7 +24,8 @@ from outlive.keeper.common.files import read_small
 from outlive.keeper.common.kernel import BOOT_ID, boottime_ns, pid_behind, start_ticks, stat_fields
 from outlive.keeper.supervisor.lock_challenge import LockChallenge
 from outlive.keeper.supervisor.loop import Loop
-from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink, Stream
+from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
+from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.starts.descriptors import in_memory, lost_of, open_ends
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
 from outlive.protocols.frames import pid_line
@@ -52,8 +53,8 @@ class ContainerLinks:
         self._pool = pool
         self._failed = failed
 
-    def start(self, kept: ManagedProcess, moves: Callable[[Stream], None]) -> None:
-        """Give a command to the runner of its container; `moves` is called with each pipe that may bring bytes."""
+    def start(self, kept: ManagedProcess, pump: Pump) -> None:
+        """Give a command to the runner of its container; `pump` moves what its pipes bring."""
         if (lost := lost_of(kept)) is not None:
             self._give_up(kept, errno.EBADF, lost)
             return
@@ -64,7 +65,7 @@ class ContainerLinks:
             return
         for stream in kept.streams:
             if stream.source >= 0:
-                moves(stream)
+                pump.add(stream)
         self._give(kept, ends, time.monotonic() + _PATIENCE_S)
 
     def _give(self, kept: ManagedProcess, ends: dict[str, int], deadline: float) -> None:

@@ -37,7 +37,18 @@ def open_ends(kept: ManagedProcess) -> dict[str, int]:
     """Open pipes or terminal; return the command's own ends. After an OSError only the keeper's ends in `kept.fds` are open."""
     ends: dict[str, int] = {}
     try:
-        (_open_terminal if kept.spec.stdio == "pty" else _open_pipes)(kept, ends)
+        if kept.spec.stdio == "pty":
+            _open_terminal(kept, ends)
+        else:
+            if kept.spec.stdin == "pipe":
+                ends["I"] = _pipe(kept, "i", keeper_reads=False)
+            elif kept.spec.stdin == "lent":
+                ends["I"] = os.dup(kept.lent)
+            else:
+                ends["I"] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+            for stream, letter in zip(kept.streams, "oe", strict=False):
+                ends[letter.upper()] = _pipe(kept, letter, keeper_reads=True)
+                stream.source = kept.fds[letter]
         if kept.secrets:
             ends["S"] = in_memory(kept.secrets)
     except OSError:
@@ -45,18 +56,6 @@ def open_ends(kept: ManagedProcess) -> dict[str, int]:
             os.close(fd)
         raise
     return ends
-
-
-def _open_pipes(kept: ManagedProcess, ends: dict[str, int]) -> None:
-    if kept.spec.stdin == "pipe":
-        ends["I"] = _pipe(kept, "i", keeper_reads=False)
-    elif kept.spec.stdin == "lent":
-        ends["I"] = os.dup(kept.lent)
-    else:
-        ends["I"] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-    for stream, letter in zip(kept.streams, "oe", strict=False):
-        ends[letter.upper()] = _pipe(kept, letter, keeper_reads=True)
-        stream.source = kept.fds[letter]
 
 
 def _open_terminal(kept: ManagedProcess, ends: dict[str, int]) -> None:

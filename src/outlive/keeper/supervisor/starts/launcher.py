@@ -8,26 +8,27 @@ Whether a command may start is decided by the server; shims come from `shim_pool
 import errno
 import os
 import resource
-from collections import deque
 from collections.abc import Callable
 
-from outlive.core.layout import Degraded, Layout
+from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper.common import sockets
 from outlive.keeper.common.disk import FULL
 from outlive.keeper.common.failpoints import hit
 from outlive.keeper.common.files import read_any, read_end, read_pid, write_prepared
 from outlive.keeper.common.journal import Journal
+from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.inputs import PassedStdin
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess, ShimLink, Stream
 from outlive.keeper.supervisor.output.pump import Pump
+from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.starts.container_links import ContainerLinks
 from outlive.keeper.supervisor.starts.descriptors import lost_of, open_ends
 from outlive.keeper.supervisor.starts.prepared_folders import PreparedFolder, PreparedFolders
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
-from outlive.protocols.frames import WITHDRAWN, has_steps
-from outlive.protocols.keeper import decode_spec
+from outlive.protocols.frames import WITHDRAWN
+from outlive.protocols.keeper import decode_spec, has_steps
 
 INTERRUPTED: dict[str, object] = {
     "error": "start_failed",
@@ -50,7 +51,7 @@ def most_processes(limit: int, prepared: int) -> int:
 
 
 class Launcher:
-    """Starts processes. `keep` enters a process into the supervisor's table before anything can happen to it."""
+    """Starts processes; enters each into the supervisor's table before anything can happen to it."""
 
     def __init__(
         self,
@@ -59,28 +60,26 @@ class Launcher:
         pool: ShimPool,
         pump: Pump,
         *,
-        keep: Callable[[ManagedProcess], None],
-        count: Callable[[], int],
+        table: ManagedProcesses,
+        home: Home,
         failed: Callable[[ManagedProcess, int, str], None],
         journal: Journal,
         passed_stdin: PassedStdin,
-        lack: Callable[[], Degraded | None],
         containers: ContainerLinks,
     ) -> None:
-        """Prepare folders; nothing is started yet, nor as long as `lack` returns a reason."""
-        self._lack = lack
-        self._layout = layout
+        """Prepare folders; nothing is started yet. `failed` handles a start that no shim could be given."""
+        self._processes = layout.processes
         self._pool = pool
         self._pump = pump
-        self._keep = keep
-        self._count = count
+        self._table = table
+        self._home = home
         self._failed = failed
         self._journal = journal
         self._passed_stdin = passed_stdin
         self._containers = containers
         self._prepared = PreparedFolders(loop, layout)
-        self._queue: deque[ManagedProcess] = deque()
-        self._with_steps: deque[ManagedProcess] = deque()
+        # Starts that wait for any shim, and for one that is a fork.
+        self._queue, self._with_steps = pool.waiting, pool.waiting_for_forks
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.max_processes = most_processes(limit, self._prepared.descriptors)
 
@@ -96,15 +95,14 @@ class Launcher:
         `secrets` (`frames.encode_secrets`) stay in memory: a command that lost them does not start.
         """
         spec = decode_spec(raw_spec, with_command=False)  # the shim reads the command itself
-        folder = self._layout.process(process_id)
-        if self._count() >= self.max_processes and not os.path.exists(folder):
-            message = (
-                f"{self._count()} processes live here already: more descriptors than that may not be opened."
-            )
+        folder = f"{self._processes}/{process_id}"
+        count = len(self._table.by_key) + len(self._table.unrecovered.by_key)
+        if count >= self.max_processes and not os.path.exists(folder):
+            message = f"{count} processes live here already: more descriptors than that may not be opened."
             answer({"error": "process_limit", "message": message})
             return
         # Before anything is taken: a start that fails halfway would have to be told apart from one that ran.
-        if (lack := self._lack()) is not None and not os.path.exists(folder):
+        if (lack := self._home.lack()) is not None and not os.path.exists(folder):
             answer({"error": lack, "message": _LACKS[lack]})
             return
         try:
@@ -159,24 +157,15 @@ class Launcher:
     def _open(self, kept: ManagedProcess, prepared: PreparedFolder) -> None:
         kept.listener = prepared.listener
         kept.idx = prepared.idx
-        self._keep(kept)
-        kept.streams = [
-            Stream(kept, index, source=-1, log=log)
-            for index, log in enumerate((prepared.out, -1)[: 2 if kept.spec.stdio == "pipes" else 1])
-        ]
+        self._table.by_key[kept.key] = kept
+        kept.streams = [Stream(kept, 0, source=-1, log=prepared.out)]
+        if kept.spec.stdio == "pipes":
+            kept.streams.append(Stream(kept, 1, source=-1, log=-1))
         if kept.spec.container:
-            self._containers.start(kept, self._pump.add)
+            self._containers.start(kept, self._pump)
             return
-        self._queue_of(kept).append(kept)
-        self._count_waiting()
+        (self._with_steps if kept.has_steps else self._queue).append(kept)
         self.dispatch()
-
-    def _queue_of(self, kept: ManagedProcess) -> deque[ManagedProcess]:
-        return self._with_steps if kept.has_steps else self._queue
-
-    def _count_waiting(self) -> None:
-        self._pool.waiting = len(self._queue)
-        self._pool.waiting_for_forks = len(self._with_steps)
 
     def dispatch(self) -> None:
         """Give waiting starts to idle shims."""
@@ -185,9 +174,7 @@ class Launcher:
                 shim = self._pool.take(forked=queue is self._with_steps)
                 if shim is None:
                     break
-                kept = queue.popleft()
-                self._count_waiting()
-                self._give(kept, shim)
+                self._give(queue.popleft(), shim)
 
     def _give(self, kept: ManagedProcess, shim: ShimLink) -> None:
         assert kept.listener is not None
@@ -212,7 +199,7 @@ class Launcher:
             kept.shim = None
             for letter in list(kept.fds):
                 kept.close_fd(letter)
-            self._queue_of(kept).appendleft(kept)
+            (self._with_steps if kept.has_steps else self._queue).appendleft(kept)
             return
         finally:
             for fd in ends.values():

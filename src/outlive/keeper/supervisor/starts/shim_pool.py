@@ -12,13 +12,16 @@ import signal
 import socket
 from collections import deque
 from collections.abc import Callable
+from functools import partial
+from typing import Protocol
 
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
 from outlive.keeper.common.locks import holder_of, retire_lock
 from outlive.keeper.common.spawn import spawn_with_lock
+from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.loop import Loop
-from outlive.keeper.supervisor.managed_process import ShimLink
+from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
 
 _RECONNECT_S = 0.01  # between two attempts to reach the guardian
 _RESPAWN_EVERY = 25  # attempts: a guardian takes 30 ms to take its lock, more on a busy machine
@@ -46,8 +49,7 @@ class GuardianLink:
         *,
         log: Callable[[str], None],
         connected: Callable[[], None],
-        is_at_home: Callable[[], bool],
-        pid_lock: int,
+        home: Home,
     ) -> None:
         """Take the parts.
 
@@ -56,15 +58,13 @@ class GuardianLink:
             layout: The state folder.
             log: Takes one line.
             connected: Called when a guardian is ready for requests, and when its abilities have changed.
-            is_at_home: Returns whether the state folder is still ours (`locks.is_in_place`).
-            pid_lock: The descriptor of our record lock: a guardian asks about this very file.
+            home: Knows whether the state folder is still ours, and our record lock: a guardian asks about this very file.
         """
         self._loop = loop
         self._layout = layout
         self._log = log
         self._connected = connected
-        self._is_at_home = is_at_home
-        self._pid_lock = pid_lock
+        self._home = home
         self._link: socket.socket | None = None
         # Whether the guardian has accepted this connection; the kernel's backlog accepts it first.
         self._is_met = False
@@ -96,7 +96,7 @@ class GuardianLink:
         return self._forking > 0 and self._reports_forked
 
     def _connect(self) -> None:
-        if self._retired or not self._is_at_home():
+        if self._retired or not self._home.is_here():
             return
         try:
             link = sockets.connect_unix(self._layout.guardian_socket)
@@ -121,7 +121,7 @@ class GuardianLink:
         holder = holder_of(self._layout.guardian_lock)
         if holder is None:
             try:
-                guardian = spawn_with_lock("guardian", self._layout.root, self._pid_lock)
+                guardian = spawn_with_lock("guardian", self._layout.root, self._home.pid_lock)
             except OSError as error:  # no room for a process, which may pass
                 self._log(f"no guardian can be started now: {error.strerror}")
                 return
@@ -193,7 +193,7 @@ class GuardianLink:
         of an earlier supervisor that has no lock yet, a supervisor that waits for our end.
         """
         self._retired = True
-        is_at_home = self._is_at_home()
+        is_at_home = self._home.is_here()
         if is_at_home:
             # A read-only file system: there no successor can take the lock.
             with contextlib.suppress(OSError):
@@ -215,6 +215,13 @@ class GuardianLink:
             return False
 
 
+class ShimListener(Protocol):
+    """Acts on what busy shims report."""
+
+    def hear(self, shim: ShimLink, message: bytes, fds: list[int]) -> None:
+        """Take a packet of a shim that serves a process, and its descriptors; an empty one is the end of its socket."""
+
+
 class _Shelf:
     """Shims of one kind: the idle ones, and how many are being made."""
 
@@ -227,28 +234,24 @@ class _Shelf:
 
 
 class ShimPool:
-    """Idle shims. `available` is called when a shim became idle, `heard` when a busy shim sent a packet."""
+    """Idle shims, and the starts that wait for one. `available` is called when a shim became idle.
 
-    def __init__(
-        self,
-        loop: Loop,
-        guardian: GuardianLink,
-        *,
-        available: Callable[[], None],
-        heard: Callable[[ShimLink], None],
-    ) -> None:
+    `listener` is set once it exists: it gets the packets of busy shims.
+    """
+
+    def __init__(self, loop: Loop, guardian: GuardianLink, *, available: Callable[[], None]) -> None:
         """Begin empty; `fill` is called once the guardian is connected."""
         self._loop = loop
         self._guardian = guardian
         self._available = available
-        self._heard = heard
+        self.listener: ShimListener | None = None
         self._executed = _Shelf()  # also shims of an unknown kind, which an earlier supervisor has left
         self._forked = _Shelf()
+        self.waiting: deque[ManagedProcess] = deque()  # starts that wait for a shim
+        self.waiting_for_forks: deque[ManagedProcess] = deque()  # starts that wait for a fork
         self._is_refill_due = False
         self._needs_forks = False  # whether a command has had steps of a sandbox
         self._taken = 0  # counts the shims that were taken
-        self.waiting = 0  # starts that wait for a shim
-        self.waiting_for_forks = 0  # starts that wait for a fork
 
     def __len__(self) -> int:
         """Return how many are idle."""
@@ -262,11 +265,12 @@ class ShimPool:
     def fill(self) -> None:
         """Ask for as many shims as are missing."""
         if self._guardian.can_execute:
-            self._fill(self._executed, _MIN_IDLE, waiting=self.waiting)
+            self._fill(self._executed, _MIN_IDLE, waiting=len(self.waiting))
             if self._needs_forks:
-                self._fill(self._forked, _MIN_BATCH, waiting=self.waiting_for_forks)
+                self._fill(self._forked, _MIN_BATCH, waiting=len(self.waiting_for_forks))
         else:
-            self._fill(self._forked, _MIN_IDLE, waiting=self.waiting + self.waiting_for_forks)
+            waiting = len(self.waiting) + len(self.waiting_for_forks)
+            self._fill(self._forked, _MIN_IDLE, waiting=waiting)
 
     def _fill(self, shelf: _Shelf, least: int, *, waiting: int) -> None:
         missing = least + waiting - len(shelf.idle) - shelf.coming
@@ -292,16 +296,16 @@ class ShimPool:
     def _shelf_of(self, shim: ShimLink) -> _Shelf:
         return self._forked if shim.is_forked else self._executed
 
-    def _hear(self, shim: ShimLink) -> None:
-        """Read a packet of an idle shim; those of busy shims are passed on."""
-        if shim.kept is not None:
-            self._heard(shim)
-            return
+    def _hear(self, shim: ShimLink, _events: int) -> None:
+        """Receive a packet; `listener` acts on those of busy shims."""
         packet = sockets.receive(shim.socket, size=8192)
         if packet is None:
             return
-        message, _ = packet
-        if not message:
+        message, fds = packet
+        if shim.kept is not None:
+            assert self.listener is not None
+            self.listener.hear(shim, message, fds)
+        elif not message:
             self._lose(shim)
         elif message.startswith(b"hello ") and not shim.is_inside:
             self._shelf_of(shim).coming -= 1
@@ -374,4 +378,4 @@ class ShimPool:
 
     def adopt(self, shim: ShimLink) -> None:
         """Watch a shim's socket."""
-        self._loop.watch(shim.socket.fileno(), lambda _events: self._hear(shim), select.EPOLLIN)
+        self._loop.watch(shim.socket.fileno(), partial(self._hear, shim), select.EPOLLIN)
