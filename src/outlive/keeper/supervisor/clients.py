@@ -35,7 +35,17 @@ _MAX_UNSENT = 4096  # replies that wait for a client that does not read; then th
 class ControlClient:
     """One connection; `bells` holds the newest unsent state of each process by key."""
 
-    __slots__ = ("bells", "caller", "is_lending", "is_server", "is_waiting", "replies", "socket", "tree")
+    __slots__ = (
+        "bells",
+        "caller",
+        "is_inside",
+        "is_lending",
+        "is_server",
+        "is_waiting",
+        "replies",
+        "socket",
+        "tree",
+    )
 
     def __init__(self, connection: socket.socket, caller: PeerProcess, *, tree: bytes | None) -> None:
         """Begin without doorbells; a hello with role "server" asks for them.
@@ -44,7 +54,7 @@ class ControlClient:
         """
         self.socket = connection
         self.caller = caller
-        self.tree = tree
+        self.judge(tree)
         # Its next packet was only looked at; it is received when the server asks for the start that it is for.
         self.is_lending = False
         self.is_server = False
@@ -52,10 +62,10 @@ class ControlClient:
         self.bells: dict[bytes, bytes] = {}
         self.replies: list[bytes] = []
 
-    @property
-    def is_inside(self) -> bool:
-        """Whether it lives in a tree that we started (or this is not known): then it may lend its stdin, and nothing else."""
-        return self.tree is not None
+    def judge(self, tree: bytes | None) -> None:
+        """Record in whose tree it lives: in one that we started (or this is not known), it may lend its stdin, and nothing else."""
+        self.tree = tree
+        self.is_inside = tree is not None
 
 
 Lend = Callable[[ControlClient, str, Callable[[], int]], bool]
@@ -127,7 +137,7 @@ class ControlClients:
     def judge_again(self) -> None:
         """Judge all clients once more, and drop those that turn out to live inside: more is known now."""
         for client in [one for one in self._clients if not one.is_inside]:
-            client.tree = self._tree_of(client.caller)
+            client.judge(self._tree_of(client.caller))
             if client.is_inside:  # its requests that still wait are refused with it
                 self.drop(client)
 
@@ -145,22 +155,16 @@ class ControlClients:
         if packet is None:
             return
         message, fds = packet
-        understood = _understand(message)
-        if understood is None:
-            # Otherwise a client could take all of our descriptors with packets that mean nothing.
+        try:
+            request, payload = decode_message(message)
+        except (ValueError, RecursionError):
+            # The end of the connection, or a packet that is no request. Its descriptors are closed: otherwise a client could take all of our descriptors with packets that mean nothing.
             for fd in fds:
                 os.close(fd)
             self.drop(client)
             return
-        request, payload = understood
         # The reply carries the request's number, by which the client finds the request that it belongs to.
-        number = request.get("req")
-
-        def answer(fields: dict[str, object]) -> None:
-            reply = {"req": number, "ok": "error" not in fields, **fields}
-            self._reply(client, encode_message(reply))
-
-        self._handle(client, request, payload, fds, answer)
+        self._handle(client, request, payload, fds, partial(self._answer, client, request.get("req")))
 
     def _leave_lent_stdin(self, client: ControlClient) -> bool:
         """Return whether the next packet lends something that may wait; it stays unread until the server asks for that start.
@@ -168,10 +172,12 @@ class ControlClients:
         Until then the descriptor counts as the lender's, also in the kernel's limits (unix(7), RLIMIT_NOFILE of the sender).
         Later packets of this connection wait behind it.
         """
-        understood = _understand(sockets.peek(client.socket) or b"")
-        if understood is None or understood[0].get("op") != "lend":
+        try:
+            request, _ = decode_message(sockets.peek(client.socket) or b"")
+        except (ValueError, RecursionError):
+            return False  # `_ready` receives it, and refuses it
+        if request.get("op") != "lend":
             return False
-        request = understood[0]
 
         def fetch() -> int:
             packet = sockets.receive(client.socket)
@@ -187,7 +193,7 @@ class ControlClients:
             return False
         client.is_lending = True
         self._watch(client)
-        self._reply(client, encode_message({"req": request.get("req"), "ok": True}))
+        self._answer(client, request.get("req"), {})
         return True
 
     def _watch(self, client: ControlClient) -> None:
@@ -205,9 +211,10 @@ class ControlClients:
         client.caller.close()
         self._dropped(client)
 
-    def _reply(self, client: ControlClient, packet: bytes) -> None:
+    def _answer(self, client: ControlClient, number: object, fields: dict[str, object]) -> None:
         if client not in self._clients:
             return
+        packet = encode_message({"req": number, "ok": "error" not in fields, **fields})
         if client.replies or not self._try(client, packet):
             client.replies.append(packet)
             if len(client.replies) > _MAX_UNSENT:
@@ -285,11 +292,3 @@ def _has_room(clients: Collection[ControlClient], tree: bytes | None) -> bool:
     of_tree = sum(one.tree == tree for one in clients)
     inside = sum(one.is_inside for one in clients)
     return not of_tree or (of_tree < _MAX_EACH_TREE and inside < _MAX_INSIDE)
-
-
-def _understand(message: bytes) -> tuple[dict[str, object], bytes] | None:
-    """Return what a packet asks for; None at the end of the connection, and for a packet that is no request."""
-    try:
-        return decode_message(message) if message else None
-    except (ValueError, RecursionError):
-        return None

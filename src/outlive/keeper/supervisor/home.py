@@ -3,8 +3,7 @@
 import os
 import select
 
-from outlive.core.layout import Degraded, Layout
-from outlive.keeper.common.disk import look_at
+from outlive.core.layout import Layout
 from outlive.keeper.common.folder_identity import moved_to
 from outlive.keeper.common.locks import is_in_place
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment, spawn_detached
@@ -28,17 +27,20 @@ class Home:
         """
         self._layout = layout
         self._lock = lock
+        self._lock_path = layout.supervisor_lock
+        held = os.fstat(lock)
+        self._identity = (held.st_ino, held.st_dev)
         self.pid_lock = pid_lock
         self._folder = os.open(layout.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._next = ""
 
     def is_here(self) -> bool:
-        """Return whether the folder's path still leads to it; one stat(2)."""
-        return is_in_place(self._lock, self._layout.supervisor_lock)
-
-    def lack(self) -> Degraded | None:
-        """Return what prevents a start from being recorded in the folder; None when nothing does (`disk.look_at`)."""
-        return look_at(self._layout.root) if self.is_here() else "folder_gone"
+        """Return whether the folder's path still leads to it (`locks.is_in_place`); one stat(2)."""
+        try:
+            found = os.stat(self._lock_path)
+        except OSError:
+            return False
+        return (found.st_ino, found.st_dev) == self._identity
 
     def has_moved(self) -> bool:
         """Return whether the folder is at another path now; a copy does not count, and a deleted folder is at no path."""

@@ -3,22 +3,13 @@
 `clients` sends them; a doorbell that cannot be sent waits there.
 """
 
+from functools import partial
+
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 
 _LATER_S = 0.05  # a change that a user does not wait for
 _BULK_S = 0.004  # a stream in full flow: at most 250 doorbells a second, however often it moves
-
-
-class _Delay:
-    """Processes whose change is due after a moment, unless a newer change is sent before."""
-
-    __slots__ = ("due", "is_timed", "seconds")
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.due: dict[bytes, ManagedProcess] = {}
-        self.is_timed = False
 
 
 class Notifications:
@@ -28,30 +19,28 @@ class Notifications:
         """Begin without changes."""
         self._loop = loop
         self._dirty: dict[bytes, ManagedProcess] = {}
-        self._later = _Delay(_LATER_S)
-        self._bulk = _Delay(_BULK_S)
+        # What is due within each delay, and the delays whose timer runs.
+        self._due: dict[float, dict[bytes, ManagedProcess]] = {_LATER_S: {}, _BULK_S: {}}
+        self._timed: set[float] = set()
 
     def touch(self, kept: ManagedProcess) -> None:
         """Send servers the newest state of a process at the end of this turn."""
         self._dirty[kept.key] = kept
 
-    def touch_later(self, kept: ManagedProcess) -> None:
-        """Send it within 50 ms, or with the next change, which mostly comes sooner."""
-        self._delay(kept, self._later)
+    def touch_later(self, kept: ManagedProcess, within_s: float = _LATER_S) -> None:
+        """Send it within 50 ms (or `within_s`, one of the two delays), or with the next change, which mostly comes sooner."""
+        self._due[within_s][kept.key] = kept
+        if within_s not in self._timed:
+            self._timed.add(within_s)
+            self._loop.later(within_s, partial(self._be_due, within_s))
 
     def touch_bulk(self, kept: ManagedProcess) -> None:
         """Send it within 4 ms, however often the stream moves in between."""
-        self._delay(kept, self._bulk)
+        self.touch_later(kept, _BULK_S)
 
-    def _delay(self, kept: ManagedProcess, delay: _Delay) -> None:
-        delay.due[kept.key] = kept
-        if not delay.is_timed:
-            delay.is_timed = True
-            self._loop.later(delay.seconds, lambda: self._be_due(delay))
-
-    def _be_due(self, delay: _Delay) -> None:
-        delay.is_timed = False
-        self._dirty.update(delay.due)
+    def _be_due(self, within_s: float) -> None:
+        self._timed.discard(within_s)
+        self._dirty.update(self._due[within_s])
 
     def take(self) -> dict[bytes, bytes]:
         """Return the doorbells of what changed since the last call, by key; a state that was sent already is left out."""
@@ -60,9 +49,9 @@ class Notifications:
             return {}
         self._dirty = {}
         # What is sent now needs no later doorbell for its earlier change.
-        for delay in (self._later, self._bulk):
-            if delay.due:
-                delay.due = {key: kept for key, kept in delay.due.items() if key not in dirty}
+        for within_s, due in self._due.items():
+            if due:
+                self._due[within_s] = {key: kept for key, kept in due.items() if key not in dirty}
         bells = {}
         for key, kept in dirty.items():
             if (bell := kept.doorbell()) != kept.told:

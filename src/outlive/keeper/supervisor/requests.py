@@ -149,7 +149,8 @@ class Requests:
                         text = f"This keeper does not know {operation!r}: upgrade it."
                         answer({"error": "invalid_params", "message": text})
                 case other:
-                    raise ValueError(f"operation {other!r}")
+                    text = f"The keeper does not understand the operation {other!r}."
+                    answer({"error": "invalid_params", "message": text})
         except (KeyError, ValueError, TypeError) as error:
             answer({"error": "invalid_params", "message": f"The keeper does not understand this: {error!r}."})
 

@@ -9,6 +9,7 @@ import select
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 
 from outlive.keeper.supervisor.loop import Loop
@@ -61,7 +62,7 @@ class RoundRobin:
         if stream in self._ring or stream is self._lone:
             self.leave(stream)
         stream.short_reads = 0
-        self._listen(stream)
+        self._loop.watch(stream.source, partial(self._readable, stream))
 
     def leave(self, stream: Stream) -> None:
         """Stop moving the stream. If one stream is left in the ring it is alone, and is watched again."""
@@ -73,8 +74,9 @@ class RoundRobin:
         elif stream in ring:
             del ring[stream]
             if len(ring) == 1:
-                self._lone, _ = ring.popitem()
-                self._listen(self._lone)
+                lone, _ = ring.popitem()
+                self.watch(lone)
+                self._lone = lone
 
     def note_little(self, stream: Stream, now_ns: int) -> None:
         """Record that a stream brought little; one that does so all the time takes turns with the others."""
@@ -89,14 +91,11 @@ class RoundRobin:
         if stream in self._ring:
             self.watch(stream)
 
-    def _listen(self, stream: Stream) -> None:
-        def readable(events: int) -> None:
-            if events & select.EPOLLHUP:
-                self._hung_up(stream)
-            else:
-                self._move(stream)
-
-        self._loop.watch(stream.source, readable)
+    def _readable(self, stream: Stream, events: int) -> None:
+        if events & select.EPOLLHUP:
+            self._hung_up(stream)
+        else:
+            self._move(stream)
 
     def _enter(self, stream: Stream) -> None:
         lone, ring = self._lone, self._ring

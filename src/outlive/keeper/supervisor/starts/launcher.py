@@ -13,7 +13,7 @@ from collections.abc import Callable
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper.common import sockets
-from outlive.keeper.common.disk import FULL
+from outlive.keeper.common.disk import FULL, look_at
 from outlive.keeper.common.failpoints import hit
 from outlive.keeper.common.files import read_any, read_end, read_pid, write_prepared
 from outlive.keeper.common.journal import Journal
@@ -68,6 +68,7 @@ class Launcher:
         containers: ContainerLinks,
     ) -> None:
         """Prepare folders; nothing is started yet. `failed` handles a start that no shim could be given."""
+        self._root = layout.root
         self._processes = layout.processes
         self._pool = pool
         self._pump = pump
@@ -102,7 +103,8 @@ class Launcher:
             answer({"error": "process_limit", "message": message})
             return
         # Before anything is taken: a start that fails halfway would have to be told apart from one that ran.
-        if (lack := self._home.lack()) is not None and not os.path.exists(folder):
+        lack = look_at(self._root) if self._home.is_here() else "folder_gone"
+        if lack is not None and not os.path.exists(folder):
             answer({"error": lack, "message": _LACKS[lack]})
             return
         try:
