@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outlive.cli.machine.file_change import FileChange
-from outlive.cli.machine.hosts import HOSTS, config_path
+from outlive.cli.machine.install import HOSTS, config_path
 from outlive.core.errors import ConfigInvalid
 from tests.cli.launching import run
 from tests.mcp_stdio.hosting import leave_nothing

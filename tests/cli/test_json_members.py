@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.cli.machine.file_change import NotJson, member, put_member, remove_member
-from outlive.cli.machine.hosts import HOSTS, with_entry, without_entry
+from outlive.cli.machine.install import HOSTS, with_entry, without_entry
 
 _NAMES = st.text(max_size=8)
 _VALUES = st.recursive(

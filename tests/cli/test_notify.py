@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.server.notify import Notifier
+from outlive.cli.server.keeper_run import Notifier
 from tests.cli.launching import launched
 from tests.support.rpc import connect
 
@@ -27,15 +27,15 @@ def test_words_arrive_in_one_datagram_and_the_variable_is_gone(is_abstract: bool
     address = f"@outlive-{uuid.uuid4()}" if is_abstract else str(tmp_path / "notify")
     environ = {"NOTIFY_SOCKET": address, "A": "b"}
     with listening(address) as listener:
-        assert Notifier(environ).tell("READY=1", "STATUS=fine")
+        assert Notifier(environ).notify("READY=1", "STATUS=fine")
         assert listener.recv(1000) == b"READY=1\nSTATUS=fine"
     assert environ == {"A": "b"}
 
 
 @pytest.mark.parametrize("address", ["", "nonsense", "vsock:2:1", "/nowhere/at/all"])
 def test_where_nobody_listens_nothing_happens(address: str) -> None:
-    assert not Notifier({"NOTIFY_SOCKET": address}).tell("READY=1")
-    assert not Notifier({}).tell("READY=1")
+    assert not Notifier({"NOTIFY_SOCKET": address}).notify("READY=1")
+    assert not Notifier({}).notify("READY=1")
 
 
 async def test_the_server_says_when_it_is_ready_and_when_it_stops(tmp_path: Path) -> None:

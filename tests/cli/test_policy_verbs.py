@@ -108,7 +108,7 @@ def test_folders_of_path_that_everybody_can_write_to_are_named(tmp_path: Path) -
     shared.chmod(0o777)
     rules = {"OUTLIVE_ALLOW": "ls", "PATH": f"{os.environ['PATH']}:{shared}"}
     said = _check(tmp_path, "ls", rules=rules)
-    assert f"warning: everybody can put programs into {shared} (PATH)" in said.stdout
+    assert f"warning: every user can put programs into {shared} (PATH)" in said.stdout
     relative = _check(tmp_path, "ls", rules={"OUTLIVE_ALLOW": "ls", "PATH": f"{os.environ['PATH']}:"})
     assert "into the working folder (PATH)" in relative.stdout
     assert relative.returncode == 4  # the working folder decides what a line means

@@ -9,7 +9,7 @@ import pytest
 
 from outlive.cli.completion import complete_words
 from outlive.cli.machine.completion_scripts import SHELLS, script_path
-from outlive.cli.machine.hosts import HOSTS, config_path
+from outlive.cli.machine.install import HOSTS, config_path
 from outlive.client import Client, InvalidState
 from tests.cli.launching import run
 from tests.docs.pages import page, section, table_rows, words

@@ -39,7 +39,7 @@ def show_diff(diff: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line for people on stderr; that nobody reads it any more stops nothing."""
+    """Print a line for people on stderr; a reader that has left stops nothing."""
     # Python has no stderr where it was started without one.
     with contextlib.suppress(BrokenPipeError, AttributeError):
         sys.stderr.write(text + "\n")
@@ -78,7 +78,7 @@ def progress(text: str, total: int) -> Iterator[Callable[[], None]]:
     if not total or not sys.stderr.isatty():
         yield lambda: None
         return
-    # Start-up time: only somebody at a terminal needs rich here.
+    # Start-up time: only a terminal needs rich here.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 

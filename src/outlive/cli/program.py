@@ -42,7 +42,7 @@ class Group(NamedTuple):
 
 PROGRAM = Group(
     NAME,
-    "Runs commands that outlive whoever asked for them: output and exit codes survive every crash.",
+    "Runs commands that outlive their caller: output and exit codes survive every crash.",
     (
         Verb(
             "run",
@@ -58,7 +58,7 @@ PROGRAM = Group(
         Verb(
             "logs", "Print a process's output: its stdout to stdout, its stderr to stderr.", "logs.logs:logs"
         ),
-        Verb("inspect", "Tell everything about processes.", "verbs.inspect:inspect"),
+        Verb("inspect", "Show everything about processes.", "verbs.inspect:inspect"),
         Verb(
             "wait",
             "Wait for the end; exit as the process did (128 + signal; 124 when the time is up).",
@@ -79,7 +79,7 @@ PROGRAM = Group(
         ),
         Verb(
             "events",
-            "Tell what happens to processes from now on, a line each, until Ctrl-C.",
+            "Report what happens to processes from now on, a line each, until Ctrl-C.",
             "verbs.events:events",
         ),
         Verb("tag", "Change a process's tags, while it runs and afterwards.", "verbs.tag:tag"),
@@ -91,7 +91,7 @@ PROGRAM = Group(
         ),
         Verb(
             "approvals",
-            "List what waits for a person's approval: who wants to start what, and until when.",
+            "List what waits for a person's approval: which caller wants to start what, and until when.",
             "operator.approvals:approvals",
         ),
         Verb(
@@ -113,7 +113,7 @@ PROGRAM = Group(
         Verb("serve", "Start the server. Ctrl-C stops the server, not the processes.", "server.serve:serve"),
         Verb(
             "doctor",
-            "Tell what this machine offers, what is degraded, and to what.",
+            "Show what this machine offers, what is degraded, and to what.",
             "machine.doctor:doctor",
         ),
         Verb(
@@ -127,7 +127,7 @@ PROGRAM = Group(
             (
                 Verb(
                     "status",
-                    "Tell who keeps the commands, how many live, and whether every descriptor is held twice.",
+                    "Show which processes keep the commands, how many commands live, and whether every descriptor is held twice.",
                     "server.keeper:status",
                 ),
                 Verb(
@@ -187,7 +187,7 @@ PROGRAM = Group(
                 ),
                 Verb(
                     "status",
-                    "Tell whether both units are active, and what the keeper keeps.",
+                    "Show whether both units are active, and what the keeper keeps.",
                     "machine.service:status",
                 ),
             ),
@@ -248,7 +248,7 @@ PROGRAM = Group(
         ),
         Group(
             "audit",
-            "Look at who did what: the audit log.",
+            "Look at what each caller did: the audit log.",
             (
                 Verb("verify", "Check that no entry was changed, removed or added.", "operator.audit:verify"),
                 Verb("show", "Print entries, oldest first.", "operator.audit:show_entries"),

@@ -10,7 +10,7 @@ from outlive.client.results import ProcessInfo
 _HEAD = ("ID", "STATE", "PID", "AGE", "TIME", "OUTPUT", "COMMAND")
 _COMMAND_WIDTH = 60
 _SIGNALED = 128  # how shells count an end by a signal
-_UNKNOWN = 125  # nobody can know how it ended, or it never ran
+_UNKNOWN = 125  # it cannot be known how it ended, or it never ran
 
 
 def process_rows(infos: Sequence[ProcessInfo], *, now: datetime) -> list[tuple[str, ...]]:
@@ -64,7 +64,7 @@ def _outcome(info: ProcessInfo) -> str:
 
 
 def exit_status(info: ProcessInfo) -> int:
-    """Return what a shell would call a process's end: its exit code, 128 + signal, 125 when nobody can know."""
+    """Return what a shell would call a process's end: its exit code, 128 + signal, 125 when it cannot be known."""
     if info.exit_signal is not None:
         return _SIGNALED + info.exit_signal
     return _UNKNOWN if info.exit_code is None else info.exit_code

@@ -22,7 +22,7 @@ from outlive.cli.processes import short_name
 from outlive.client import BEGINNING, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.results import Stream
 
-# The log of a command in the foreground: at least the last 24 MiB stay for `outlive logs`, and while whoever reads our output
+# The log of a command in the foreground: at least the last 24 MiB stay for `outlive logs`, and while the reader of our output
 # is slow, 32 MiB more wait on the disk before the command does.
 LOG_BYTES = 64 << 20
 _KEPT_STEPS = 3
@@ -34,7 +34,7 @@ _GONE = frozenset({errno.EPIPE, errno.EIO, errno.EBADF})
 class Delivery:
     """Writes items of a follow to stdout and stderr; used by one thread.
 
-    What is written to one whose reader has left is dropped, once `gone` was told.
+    What is written to one whose reader has left is dropped, once `gone` was called.
     """
 
     def __init__(self, process: Process, *, releases: bool, gone: Callable[[Stream], None]) -> None:
@@ -43,7 +43,7 @@ class Delivery:
         Args:
             process: Whose.
             releases: Whether delivered output is released from the log.
-            gone: Told once for each stream that nobody reads any more.
+            gone: Called once for each stream that has lost its reader.
         """
         self._process = process
         self._releases = releases
@@ -70,7 +70,7 @@ class Delivery:
         tell_hidden(self._redacted, by=f"`outlive logs --raw {short_name(self._process.process_id)}`")
 
     def show(self, data: bytes) -> bool:
-        """Write to our stdout; False when nobody can read it any more."""
+        """Write to our stdout; False when its reader has left."""
         return self._write(1, data)
 
     def unbind(self) -> None:
@@ -83,12 +83,12 @@ class Delivery:
         return self._write(_DESCRIPTORS[item.stream], item.data) if screen is None else screen.take(item.data)
 
     def _write(self, descriptor: int, data: bytes) -> bool:
-        """Write all of it; False when nobody can read it any more."""
+        """Write all of it; False when its reader has left."""
         view = memoryview(data)
         while view:
             try:
                 view = view[os.write(descriptor, view) :]
-            except BlockingIOError:  # somebody else made the file non-blocking
+            except BlockingIOError:  # another process made the file non-blocking
                 poll = select.poll()
                 poll.register(descriptor, select.POLLOUT)
                 poll.poll()
@@ -130,7 +130,7 @@ def leave_behind(process: Process, cursor: Cursor, state_dir: str) -> None:
 
 
 def main(state_dir: str, process_id: str, cursor: Cursor) -> None:
-    """Deliver until nothing can come any more, or nobody reads."""
+    """Deliver until nothing can come any more, or no reader is left."""
     read: set[str] = set(_OUTPUTS)
     signals = Signals()
     signals.hold()
@@ -157,7 +157,7 @@ def main(state_dir: str, process_id: str, cursor: Cursor) -> None:
 
 
 def _pass_on(process: Process, number: int) -> None:
-    """End as we are told to, and with us what the command has left running: it was told, too, if its caller's group was."""
+    """End as the signal demands, and with us what the command has left running: it got the signal, too, if its caller's group was."""
     if number in ENDING:
         with contextlib.suppress(OutliveError):
             process.signal(number, whole_tree=True)

@@ -69,7 +69,7 @@ def _byte(word: str) -> int:
     )
 
 
-_LOOK_S = 0.2  # whether we are in the foreground (again): nothing tells that
+_LOOK_S = 0.2  # whether we are in the foreground (again): nothing reports that
 _READ_BYTES = 16 * 1024
 _FED_BYTES = 64 * 1024
 _LEAVES_S = 0.5  # a program that suspends itself has left its screen by then

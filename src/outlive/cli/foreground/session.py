@@ -62,10 +62,10 @@ class ForegroundSession:
             has_terminal: Whether the command has a terminal of its own.
             keys: What leaves it running.
             types: Whether keys are passed on.
-            ended: Told where the output ends, once all of it was delivered.
+            ended: Called with the cursor at which the output ends, once all of it was delivered.
             is_elsewhere: Whether it runs on another machine: its pid says nothing here.
             shows_raw: Whether secrets are shown; None: where the server lets us see them.
-            is_viewer: Whether it runs without us as well: what somebody sends to end us is for us alone, then.
+            is_viewer: Whether it runs without us as well: a signal that is to end us is for us alone, then.
         """
         self._process = process
         self._delivery = delivery
@@ -167,7 +167,7 @@ class ForegroundSession:
                 self._suspension.suspend(whole_group=False)
             case signal.SIGCONT if self._terminal is not None and self._screen is not None:
                 if self._terminal.is_raw and self._terminal.is_ours:
-                    self._terminal.make_raw()  # somebody else may have set it meanwhile
+                    self._terminal.make_raw()  # another program may have set it meanwhile
             case _:
                 with contextlib.suppress(OutliveError):  # it has ended
                     self._send(number, by_terminal=received.by_kernel or self._is_hang_up(number))
@@ -183,7 +183,7 @@ class ForegroundSession:
                 self._process.cancel(0.0)
 
     def _is_hang_up(self, number: int) -> bool:
-        """Tell whether a SIGHUP means that our terminal is gone: a shell passes it on, as anybody would send it."""
+        """Tell whether a SIGHUP means that our terminal is gone: a shell passes it on, and any process may send it."""
         return number == signal.SIGHUP and self._had_terminal and not _has_terminal()
 
 

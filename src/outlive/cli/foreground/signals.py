@@ -1,4 +1,4 @@
-"""Signals that reach us and are meant for the command: taken one by one in a thread, with who sent them.
+"""Signals that reach us and are meant for the command: taken one by one in a thread, with the process that sent them.
 
 Signals between our own start and the command's: `EarlySignals` keeps them for it, and gives up when that takes long.
 
@@ -93,7 +93,7 @@ def _say(text: str) -> None:
 
 ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 
-# What ends or wakes a program when somebody sends it, besides what cannot be caught. Left alone: SIGCHLD, the signals of
+# What ends or wakes a program that gets it, besides what cannot be caught. Left alone: SIGCHLD, the signals of
 # background terminals, SIGPIPE (our own writes cause it), and 32 and 33, which the C library keeps for itself.
 _NOT_TAKEN = {
     signal.SIGKILL,
@@ -181,7 +181,7 @@ _PATIENCE_S = 3.0  # a start takes milliseconds, unless the server has to be sta
 class EarlySignals:
     """Takes all signals from now on; what comes before `pass_on` is handed over then.
 
-    Somebody who wants to end us meanwhile waits three seconds at most.
+    A process that wants to end us meanwhile waits three seconds at most.
     """
 
     def __init__(self, terminal: OwnTerminal | None) -> None:
@@ -230,7 +230,7 @@ class Suspension:
     """Stops us together with the command. Any thread may ask for it; one stops, the others return at once."""
 
     def __init__(self, process: Process, terminal: OwnTerminal | None, *, is_elsewhere: bool = False) -> None:
-        """Suspend `process`; `terminal` is ours, if it may be raw. On another machine nobody sees what it ignores."""
+        """Suspend `process`; `terminal` is ours, if it may be raw. On another machine it cannot be seen what it ignores."""
         self._is_elsewhere = is_elsewhere
         self._process = process
         self._terminal = terminal

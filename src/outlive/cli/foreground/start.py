@@ -32,7 +32,7 @@ from outlive.core.location import DOCKER, parse_isolation
 from outlive.discovery.own_kind import TOKEN_VARIABLE
 
 _REDIRECTIONS = ("<&-", ">&-", "2>&-")
-# Python ignores these itself: whether they were ignored before nobody knows any more.
+# Python ignores these itself: whether they were ignored before cannot be known any more.
 _NOT_KNOWN = {signal.SIGPIPE, signal.SIGXFSZ}
 
 
@@ -207,7 +207,7 @@ def _start_options(
 
 
 def _common(options: ForegroundOptions, plan: Plan, size: tuple[int, int] | None) -> StartOptions:
-    """Return what a start is told wherever it runs."""
+    """Return the options of a start that count wherever it runs."""
     wanted: StartOptions = {
         "tags": parse_tags(options.tags),
         "pty": plan.stdio == "pty",

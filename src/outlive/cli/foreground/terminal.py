@@ -123,7 +123,7 @@ class OwnTerminal:
             self._is_changed = True
 
     def restore(self, *, for_good: bool = False) -> None:
-        """Set it as it was found; with `for_good` nobody makes it raw again."""
+        """Set it as it was found; with `for_good` nothing makes it raw again."""
         with self._lock:
             self._is_over = self._is_over or for_good
             if self._is_changed:

@@ -46,7 +46,7 @@ def follow(shower: LogShower, process: Process, *, keep: Keep = _kept_already) -
 
 
 def _follow_matches(shower: LogShower, process: Process, text: str, keep: Keep) -> int:
-    """Search on whenever the server tells that there is more: the lines come from the log all the same."""
+    """Search on whenever the server reports that there is more: the lines come from the log all the same."""
     search = shower.search(text)
     found = shower.show_matches(search)
     with process.follow(search.cursor) as items:

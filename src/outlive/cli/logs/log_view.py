@@ -25,27 +25,27 @@ _NAMES = ("stdout", "stderr")
 
 
 class Printer(Protocol):
-    """Takes what is to be shown; whoever reads slowly is waited for."""
+    """Takes what is to be shown; it waits for a slow reader."""
 
     def data(self, stream: int, data: bytes, end: int, *, redacted: int = 0) -> None:
         """Show bytes of a stream (0 stdout, 1 stderr) that end at offset `end`; so many secrets are stars in them."""
 
     def gap(self, stream: int, start: int, end: int) -> None:
-        """Tell that these bytes are not kept any more."""
+        """Say that these bytes are not kept any more."""
 
     def lines(self, lines: Sequence[LogLine]) -> None:
         """Show lines that match."""
 
 
 class RawPrinter:
-    """Bytes as they are: stdout to stdout, stderr to stderr; gaps are told on stderr."""
+    """Bytes as they are: stdout to stdout, stderr to stderr; gaps are reported on stderr."""
 
     def data(self, stream: int, data: bytes, end: int, *, redacted: int = 0) -> None:  # noqa: ARG002 -- the protocol's
         """Show bytes."""
         _write((sys.stdout, sys.stderr)[stream].fileno(), data)
 
     def gap(self, stream: int, start: int, end: int) -> None:  # noqa: ARG002 -- the protocol's
-        """Tell how many are missing."""
+        """Say how many are missing."""
         say(f"outlive: {end - start} bytes of output are not kept any more")
 
     def lines(self, lines: Sequence[LogLine]) -> None:
@@ -75,7 +75,7 @@ class JsonPrinter:
             _write_json({"type": _NAMES[stream], "data": text, "end": end} | redacted_member(redacted))
 
     def gap(self, stream: int, start: int, end: int) -> None:
-        """Tell what is missing."""
+        """Say what is missing."""
         _write_json({"type": _NAMES[stream], "gap": True, "from": start, "to": end, "end": end})
 
     def lines(self, lines: Sequence[LogLine]) -> None:
@@ -195,7 +195,7 @@ class LogShower:
             tell_hidden(self.redacted, by="--raw")
 
     def show_matches(self, search: LogSearch) -> bool:
-        """Print the finished lines that match and were not printed yet; tell whether there were any."""
+        """Print the finished lines that match and were not printed yet; return whether there were any."""
         found = False
         while True:
             lines = search.turn(_MATCHES)
@@ -206,7 +206,7 @@ class LogShower:
                 return found
 
     def show_last(self, search: LogSearch) -> bool:
-        """Print lines that match and have no end yet: nothing follows, or nobody waits for it."""
+        """Print lines that match and have no end yet: nothing follows, or no reader waits for it."""
         lines = search.last()
         self.printer.lines(lines)
         self.redacted += sum(line.redacted for line in lines)

@@ -1,7 +1,7 @@
 """`outlive logs`: the output of a process, from the log itself: whole, the last lines, matching lines, or as it comes.
 
 Reads the files (this machine's user owns them; no server needs to hold them in memory, or to run) and asks the server
-only to follow (`log_follow`), and for a name that the folder does not tell.
+only to follow (`log_follow`), and for a name that the folder does not show.
 """
 
 import os
@@ -45,7 +45,7 @@ def _show(layout: Layout, name: str, view: LogView, server: ServerFlags) -> int:
     if far_url() is not None:
         return _show_far(name, view)
     if view.raw:
-        from outlive.cli.operator.raw_output import check_raw  # noqa: PLC0415 -- as above
+        from outlive.cli.operator.audit import check_raw  # noqa: PLC0415 -- as above
 
         check_raw(layout)
     process_id = _known_here(layout, name)
@@ -68,7 +68,7 @@ def _shower(layout: Layout, process_id: str, view: LogView) -> LogShower:
     shower = LogShower(layout, process_id, view)
     # What is followed without a text to look for comes from the server, which enters that itself.
     if view.raw and (view.grep is not None or not view.follow):
-        from outlive.cli.operator.raw_output import record_raw  # noqa: PLC0415 -- as above
+        from outlive.cli.operator.audit import record_raw  # noqa: PLC0415 -- as above
 
         record_raw(layout, process_id, shower.cursor, shower.end)
     return shower
@@ -91,7 +91,7 @@ def _show_far(name: str, view: LogView) -> int:
 
 
 def _known_here(layout: Layout, name: str) -> str | None:
-    """Return the one process whose folder tells that it is meant; None where the server has to be asked."""
+    """Return the one process whose folder shows that it is meant; None where the server has to be asked."""
     if is_process_id(name):
         return name if os.path.isdir(layout.process(name)) else None
     if not name or len(name) > 26:

@@ -4,6 +4,8 @@ Changing one member of a JSON text and nothing else: pure, text in, text out.
 
 The text around the member stays as it is to the byte: order, spacing, line ends, how numbers are written. Comments and
 trailing commas are no JSON (RFC 8259) and are refused, not removed.
+
+How others call this very installation: for configuration files that must go on working from any folder.
 """
 
 import contextlib
@@ -11,6 +13,7 @@ import difflib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -54,7 +57,9 @@ class FileChange:
         try:
             if read_text(self.path) != self.old:
                 raise ConfigInvalid(
-                    "config_invalid", f"{self.path} was changed by somebody else just now.", hint="Try again."
+                    "config_invalid",
+                    f"{self.path} was changed by another program just now.",
+                    hint="Try again.",
                 )
             backup = None if self.old is None else _back_up(self.path)
             if self.new is None:
@@ -332,3 +337,20 @@ def _not_json(text: str, position: int, reason: str) -> NotJson:
     if text[position : position + 2] in {"//", "/*"}:
         reason = "a comment"
     return NotJson(f"line {line}: {reason}")
+
+
+_COMMAND = "outlive"
+
+
+def program_words() -> list[str]:
+    """Return the words that run `outlive`, the first one absolute.
+
+    As it was called, where that was by its name: a link such as ~/.local/bin/outlive stays right when what it
+    points to is installed anew.
+    """
+    called = os.path.abspath(shutil.which(sys.argv[0]) or sys.argv[0])
+    beside = os.path.join(os.path.dirname(sys.executable), _COMMAND)
+    for path in (called, beside):
+        if os.path.basename(path) == _COMMAND and os.access(path, os.X_OK) and os.path.isfile(path):
+            return [path]
+    return [sys.executable, "-P", "-m", "outlive"]

@@ -282,8 +282,8 @@ def _pidfd_info() -> str:
     finally:
         os.close(fd)
     if status is None or os.waitstatus_to_exitcode(status) != 7:
-        raise OSError(0, "this kernel does not tell exit codes through a pidfd (6.15 does)")
-    return "the kernel tells exit codes after reaping"
+        raise OSError(0, "this kernel does not report exit codes through a pidfd (6.15 does)")
+    return "the kernel reports exit codes after reaping"
 
 
 def _memfd() -> str:

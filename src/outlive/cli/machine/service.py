@@ -5,8 +5,7 @@ import pwd
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from outlive.cli.machine.file_change import FileChange, read_text
-from outlive.cli.machine.own_command import program_words
+from outlive.cli.machine.file_change import FileChange, program_words, read_text
 from outlive.cli.machine.systemd import KEEPER_UNIT, MARK, SERVER_UNIT, Scope, Systemd, UnitPlan, unit_texts
 from outlive.cli.output import say, show, show_diff, show_json
 from outlive.cli.parameters import DRY_RUN, JSON, STATE_DIR, option, switch, takes
@@ -26,7 +25,9 @@ _SYSTEM = switch("--system", off="--user", about="The units of the machine, or (
 
 @takes(
     _SYSTEM,
-    option("--account", metavar="NAME", about="Who runs the units of the machine.", default=ACCOUNT),
+    option(
+        "--account", metavar="NAME", about="The account that runs the units of the machine.", default=ACCOUNT
+    ),
     STATE_DIR,
     DRY_RUN,
     JSON,
@@ -82,7 +83,7 @@ def uninstall(*, system: bool, dry_run: bool, as_json: bool) -> int:
 
 @takes(_SYSTEM, STATE_DIR, JSON)
 def status(*, system: bool, state_dir: str | None, as_json: bool) -> int:
-    """Tell what is installed, what systemd says of it, and who keeps the commands; return the exit code.
+    """Show what is installed, what systemd says of it, and which keeper keeps the commands; return the exit code.
 
     Returns:
         1 when systemd cannot be asked or a unit is not active.
@@ -241,7 +242,7 @@ def _carry_out(
         ]
         show_json({"ok": is_done, "absent": absence, "files": files, "calls": typed})
     elif not is_done:
-        say(f"outlive: {absence}: the files are in place, systemd was told nothing.")
+        say(f"outlive: {absence}: the files are in place, systemd was not called.")
         say("  Where systemd runs:\n    " + "\n    ".join(typed))
         say("  Without it: `outlive keeper run` and `outlive serve`, each looked after by whatever you have.")
     elif changes:

@@ -93,7 +93,7 @@ _HARDENING: Mapping[Scope, Sequence[str]] = {
 class UnitPlan:
     """What the units are made from.
 
-    `program` are the words that run outlive, the first one absolute; `account` is who runs a system's units;
+    `program` are the words that run outlive, the first one absolute; `account` runs a system's units;
     `unit_file` is where the server's unit will lie; `owns_state_dir` lets systemd make /var/lib/outlive for it.
     """
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from outlive.cli.operator.raw_output import check_raw
+from outlive.cli.operator.audit import check_raw
 from outlive.cli.output import plain, say, show, show_json, tell_hidden
 from outlive.cli.parameters import SERVER, ServerFlags, option, places, switch, takes
 from outlive.cli.processes import act_on, connected
@@ -16,7 +16,7 @@ from outlive.discovery.state_folder import layout_of
 
 _MAX_SHOWN = 4000  # characters of one fact about a command
 _SERVER_SHOWS = 64 * 1024  # bytes of a script
-# 48 bits of a SHA-256 over an id that the server has drawn, too: nobody makes another command that begins so.
+# 48 bits of a SHA-256 over an id that the server has drawn, too: no caller can make another command that begins so.
 _DIGEST_LETTERS = 12
 _HOW = "`outlive approvals` shows what waits, and behind `yes` the words that approve exactly that."
 
@@ -63,7 +63,7 @@ def approve(*, names: list[str], server: ServerFlags) -> int:
 
 @takes(
     places("names", "ID...", about="Ids, or ends of ids, of what waits for an approval."),
-    option("--reason", metavar="TEXT", about="One sentence for whoever asked.", default=""),
+    option("--reason", metavar="TEXT", about="One sentence for the caller.", default=""),
     *SERVER,
 )
 def deny(*, names: list[str], reason: str, server: ServerFlags) -> int:
@@ -80,7 +80,7 @@ def deny(*, names: list[str], reason: str, server: ServerFlags) -> int:
 
 
 def _looked_at(name: str, waiting: Sequence[PendingApproval]) -> PendingApproval:
-    """Return what somebody has looked at, by its digest or here and now.
+    """Return what a person has looked at, by its digest or here and now.
 
     Raises:
         InvalidRequest: It was not looked at. What an id stands for may be another command than the one that was listed
@@ -90,7 +90,7 @@ def _looked_at(name: str, waiting: Sequence[PendingApproval]) -> PendingApproval
     if _names_digest(name, one):
         return one
     if not (sys.stdin is not None and sys.stdin.isatty()):
-        text = f"What {name[:60]!r} stands for would have to be shown first, and nobody can be asked here."
+        text = f"What {name[:60]!r} stands for would have to be shown first, and no person can be asked here."
         raise InvalidRequest("invalid_params", text, hint=_HOW)
     say(_described(one, datetime.now(UTC)))
     tell_hidden(one.redacted, by="`outlive approvals --raw`")

@@ -1,27 +1,39 @@
-"""`outlive audit verify`, `show` and `begin`, and what the command line enters itself: the audit log's files, no server."""
+"""`outlive audit verify`, `show` and `begin`, and what the command line enters itself: the audit log's files, no server.
+
+Secrets are shown where `check_raw` lets them pass, and `record_raw` enters that. The files are the user's own, so this hides them
+from no program that reads files. It keeps a script, and a model that was given a shell, from getting secrets by a flag: a person
+sits at a terminal, and everything else shows a token made for that.
+"""
 
 import contextlib
 import json
 import os
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
+from outlive.cli.far import far_url
 from outlive.cli.moments import parse_since
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, option, takes
 from outlive.core.cursor import Cursor
-from outlive.core.errors import InvalidRequest
+from outlive.core.errors import AccessDenied, BackendUnavailable, InvalidRequest
 from outlive.core.layout import Layout
 from outlive.discovery.server_lock import ServerLock
 from outlive.discovery.state_folder import layout_of
-from outlive.policy.tokens import Token
+from outlive.keeper.common.callers import Ancestry
+from outlive.keeper.common.files import read_pid
+from outlive.keeper.common.journal import read_journal
+from outlive.policy.access import Scope
+from outlive.policy.tokens import Token, find_token
 from outlive.store.audit_chain import FIRST
 from outlive.store.audit_trail import AuditTrail
+from outlive.store.token_file import TokenFile
 from outlive.store.writer import AUDIT_LOG, peek_counter, set_counter
 
 _SHOWN = ("principal", "address", "door", "decision", "reason", "process_id", "exit", "command")
 _NO_BOUND = 1 << 60
-_TOLD_BY_ITSELF = {"n", "at", "what", "prev", "mac", "connection", "request"}
+_SHOWN_ELSEWHERE = {"n", "at", "what", "prev", "mac", "connection", "request"}
 
 
 @takes(
@@ -44,18 +56,8 @@ def verify(*, head: str | None, state_dir: str | None, as_json: bool) -> int:
     registered = peek_counter(layout.registry, AUDIT_LOG)
     report = trail_of(layout).verify(known=None if head is None else _known(head), registered=registered)
     if as_json:
-        show_json(
-            {
-                "whole": report.is_whole,
-                "entries": report.entries,
-                "first": report.first,
-                "last": report.last,
-                "head": report.head,
-                "files": report.files,
-                "breaks": report.breaks,
-                "notes": report.notes,
-            }
-        )
+        members = ("entries", "first", "last", "head", "files", "breaks", "notes")
+        show_json({"whole": report.is_whole} | {name: getattr(report, name) for name in members})
         return 0 if report.is_whole else 1
     for sentence in report.notes:
         say(f"outlive: {sentence}")
@@ -121,16 +123,14 @@ def begin(*, state_dir: str | None, as_json: bool) -> int:
         os.makedirs(aside, mode=0o700, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
             os.rename(layout.audit_key, f"{aside}/audit.key")
-        entry = {
-            "at": f"{now:%Y-%m-%dT%H:%M:%S.%fZ}",
-            "what": "audit",
-            "reason": "begun_anew",
-            "principal": f"uid:{os.getuid()}",
-            "door": "cli",
-            "set_aside": os.path.basename(aside),
-            "head": f"{report.last}:{report.head}",
-            "breaks": report.breaks,
-        }
+        entry = _entry(
+            "audit",
+            now,
+            reason="begun_anew",
+            set_aside=os.path.basename(aside),
+            head=f"{report.last}:{report.head}",
+            breaks=report.breaks,
+        )
         trail = trail_of(layout, makes_key=True)
         trail.append([entry])
         set_counter(layout.registry, AUDIT_LOG, trail.log_number())
@@ -145,18 +145,22 @@ def begin(*, state_dir: str | None, as_json: bool) -> int:
 
 def enter_token(layout: Layout, what: str, token: Token) -> None:
     """Enter that a token was made or taken back; where the disk refuses that, it is said."""
-    entry = {
-        "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
-        "what": what,
-        "principal": f"uid:{os.getuid()}",
-        "door": "cli",
-        "token": token.name,
-        "scope": token.scope.name.lower(),
-    }
+    entry = _entry(what, datetime.now(UTC), token=token.name, scope=token.scope.name.lower())
     try:
         trail_of(layout).append([entry])
     except OSError as error:
         say(f"outlive: the audit log cannot be written: {error.strerror}")
+
+
+def _entry(what: str, now: datetime, **members: object) -> dict[str, object]:
+    """Return an entry of what the user of this command line does."""
+    return {
+        "at": f"{now:%Y-%m-%dT%H:%M:%S.%fZ}",
+        "what": what,
+        "principal": f"uid:{os.getuid()}",
+        "door": "cli",
+        **members,
+    }
 
 
 def trail_of(layout: Layout, *, makes_key: bool = False) -> AuditTrail:
@@ -173,7 +177,7 @@ def trail_of(layout: Layout, *, makes_key: bool = False) -> AuditTrail:
 
 def _line(entry: dict[str, Any]) -> str:
     words = [str(entry.get("at", "-" * 27)), str(entry["n"]), str(entry.get("what", "?"))]
-    more = sorted(set(entry) - set(_SHOWN) - _TOLD_BY_ITSELF)
+    more = sorted(set(entry) - set(_SHOWN) - _SHOWN_ELSEWHERE)
     for name in (*_SHOWN[:-1], *more, _SHOWN[-1]):
         if name in entry:
             value = entry[name]
@@ -192,6 +196,71 @@ def _known(text: str) -> tuple[int, str]:
     number, _, wanted = text.partition(":")
     if not number.isdecimal() or len(wanted) != len(FIRST):
         raise InvalidRequest(
-            "invalid_params", "--head takes NUMBER:DIGEST as `outlive audit verify` tells it."
+            "invalid_params", "--head takes NUMBER:DIGEST as `outlive audit verify` shows it."
         )
     return int(number), wanted.lower()
+
+
+_OUTSIDE = "Ask from a terminal outside of what outlive runs."
+_TOKEN = "Set OUTLIVE_TOKEN to a token of that scope: `outlive token create --scope admin`."  # noqa: S105 -- a hint
+
+
+def may_show_raw(layout: Layout) -> bool:
+    """Return whether `check_raw` lets it pass."""
+    try:
+        check_raw(layout)
+    except AccessDenied:
+        return False
+    return True
+
+
+def check_raw(layout: Layout) -> None:
+    """Let secrets of this state folder be shown: to a person at a terminal, or for a token of the scope admin.
+
+    Another server (`outlive --host`) judges for itself.
+
+    Raises:
+        AccessDenied: `scope_missing`: there is neither, or outlive runs what asks.
+    """
+    if far_url() is not None:
+        return
+    if _is_inside(layout):
+        raise AccessDenied("scope_missing", "What outlive runs sees no secrets.", hint=_OUTSIDE)
+    if os.isatty(0) or os.isatty(1) or _has_token(layout):
+        return
+    text = "Secrets are shown to a person at a terminal, or for a token of the scope admin; here is neither."
+    raise AccessDenied("scope_missing", text, hint=_TOKEN)
+
+
+def record_raw(layout: Layout, process_id: str, begin: Cursor, end: Cursor) -> None:
+    """Enter in the audit log that output is shown with its secrets, before it is.
+
+    Raises:
+        BackendUnavailable: `audit_unavailable`: the log cannot be written.
+    """
+    span = {"from": str(begin), "to": str(end)}
+    entry = _entry("read_raw", datetime.now(UTC), decision="allowed", process_id=process_id, **span)
+    entry["address"] = f"pid {os.getpid()}"
+    try:
+        trail_of(layout).append([entry])
+    except (OSError, ValueError) as error:
+        raise BackendUnavailable("audit_unavailable", "The audit log cannot be written.") from error
+
+
+def _has_token(layout: Layout) -> bool:
+    secret = os.environ.get("OUTLIVE_TOKEN", "")
+    token = find_token(TokenFile(layout).read(), secret, now=datetime.now(UTC)) if secret else None
+    return token is not None and token.scope >= Scope.ADMIN
+
+
+def _is_inside(layout: Layout) -> bool:
+    """Return whether we live in a process of this state folder: by what it was given at its start, or by its ancestors."""
+    if os.environ.get("OUTLIVE_PROCESS_ID") and os.environ.get("OUTLIVE_STATE_DIR") == layout.root:
+        return True
+    found = (read_pid(layout.process(process_id)) for process_id in read_journal(layout.live))
+    leaders = {record.pid for record in found if record is not None}  # each leads a POSIX session of its own
+
+    def ours(sessions: Collection[int]) -> Collection[int]:
+        return leaders.intersection(sessions)
+
+    return Ancestry(ours).judge(os.getpid()).is_inside is True

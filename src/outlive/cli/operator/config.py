@@ -1,4 +1,4 @@
-"""`outlive config`: what a server started here and now would be told, and by whom."""
+"""`outlive config`: what a server started here and now would be set to, and where each setting comes from."""
 
 import os
 from collections.abc import Mapping

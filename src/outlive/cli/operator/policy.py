@@ -120,7 +120,7 @@ def _lines(answer: _PolicyAnswer, resolution: Resolution, policy: CommandPolicy)
     ]
     if policy.is_active:
         lines += [
-            f"warning: everybody can put programs into {folder or 'the working folder'} (PATH)"
+            f"warning: every user can put programs into {folder or 'the working folder'} (PATH)"
             for folder in writable_folders(os.environ.get("PATH", ""))
         ]
     lines.append("settings")

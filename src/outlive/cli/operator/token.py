@@ -29,7 +29,12 @@ def parse_scope(text: str) -> Scope:
 
 @takes(
     option("--name", metavar="NAME", about="What it is called; else token-N."),
-    option("--scope", metavar="read|run|admin|bridge", about="How much who shows it may do.", default="run"),
+    option(
+        "--scope",
+        metavar="read|run|admin|bridge",
+        about="How much a caller that shows it may do.",
+        default="run",
+    ),
     option("--expires", metavar="TIME", about="When it ends: 30d, 12h; else never."),
     switch("--as-user", about="What shows it acts as you, and sees your processes; else its own ones only."),
     STATE_DIR,

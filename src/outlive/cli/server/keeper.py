@@ -114,7 +114,7 @@ def read_status(layout: Layout) -> dict[str, object]:
 
 
 def _degraded(layout: Layout) -> dict[str, object]:
-    """Return the member that tells what keeps the state folder from being written; where there is none nobody needs one."""
+    """Return the member that says what keeps the state folder from being written; where there is no folder none is needed."""
     found = look_at(layout.root)
     return {} if found is None or found == "folder_gone" else {"degraded": found}
 
@@ -123,7 +123,7 @@ def upgrade_keeper(layout: Layout) -> dict[str, object]:
     """Replace supervisor and guardian by those of the installed version; every command goes on.
 
     Returns:
-        {old: {supervisor, guardian}, new: {supervisor, guardian}, processes, ms}: pids, and how long nobody pumped.
+        {old: {supervisor, guardian}, new: {supervisor, guardian}, processes, ms}: pids, and how long no output was moved.
     """
     with _open_keeper(layout) as keeper, contextlib.ExitStack() as stack:
         old = _pids(keeper.ask({"op": "status"}))

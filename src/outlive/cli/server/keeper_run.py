@@ -3,27 +3,56 @@
 Keeps nothing itself: supervisor and guardian are the keeper, as ever, and look after each other. This process sees to it
 that they are there, that they lie in its own control group, and that they stay while there is nothing to keep. Its own
 death costs nothing.
+
+Reports to systemd how far it is (`Notifier`, sd_notify(3)): one datagram to the socket that a unit of Type=notify gets.
 """
 
 import contextlib
 import os
 import select
 import signal
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 
 from outlive.cli.output import say
 from outlive.cli.parameters import STATE_DIR, takes
 from outlive.cli.server.keeper import read_status, upgrade_keeper
 from outlive.cli.server.keeper_client import KeeperClient
-from outlive.cli.server.notify import Notifier
 from outlive.core.errors import BackendUnavailable, ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.discovery.keeper import ensure_keeper
 from outlive.discovery.state_folder import layout_of, open_state_folder
 from outlive.keeper.common.locks import has_ended, holder_of, take_lock
 
-_ATTEMPTS = 5  # somebody else may launch one at the same moment
+_VARIABLE = "NOTIFY_SOCKET"
+_PATIENCE_S = 2.0  # systemd empties the socket at once; a hung one must not keep us from serving
+
+
+class Notifier:
+    """Reports to the service manager that has started this process as a unit; reports nothing where none has."""
+
+    def __init__(self, environ: MutableMapping[str, str]) -> None:
+        """Take the socket's address out of the environment: what we start is not the unit's main process."""
+        self._address = environ.pop(_VARIABLE, "")
+
+    def notify(self, *assignments: str) -> bool:
+        """Send lines such as "READY=1"; return whether they were sent. Trouble is no reason not to serve."""
+        if self._address[:1] not in {"/", "@"}:
+            return False
+        address = "\0" + self._address[1:] if self._address[0] == "@" else self._address
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as connection,
+        ):
+            connection.settimeout(_PATIENCE_S)
+            connection.connect(address)
+            connection.send("\n".join(assignments).encode())
+            return True
+        return False
+
+
+_ATTEMPTS = 5  # another process may launch one at the same moment
 _LOOK_S = 0.02
 _GUARDIAN_PATIENCE_S = 5.0  # it comes up a moment after the supervisor
 
@@ -40,7 +69,7 @@ def run(*, state_dir: str | None) -> int:
         The exit code.
 
     Raises:
-        ConfigInvalid: The state folder cannot be used, or somebody else does this for this state folder already.
+        ConfigInvalid: The state folder cannot be used, or another process does this for this state folder already.
         BackendUnavailable: The keeper cannot be started.
     """
     layout = open_state_folder(layout_of(state_dir).root)
@@ -49,9 +78,9 @@ def run(*, state_dir: str | None) -> int:
         while True:
             count = _take_in(layout)
             with contextlib.suppress(BackendUnavailable), KeeperClient(layout) as keeper:
-                notifier.tell("READY=1", f"STATUS=Keeps {count} processes of {layout.root}")
+                notifier.notify("READY=1", f"STATUS=Keeps {count} processes of {layout.root}")
                 if _wait(keeper, stop):
-                    notifier.tell("STOPPING=1")
+                    notifier.notify("STOPPING=1")
                     say("outlive: the keeper lives on as long as it has something to keep.")
                     return 0
             if has_ended(layout.supervisor_lock) and holder_of(layout.supervisor_lock) is None:
@@ -97,7 +126,7 @@ def _take_in(layout: Layout) -> int:
     status: dict[str, object] = {}
     for _ in range(_ATTEMPTS):
         ensure_keeper(layout.root)
-        with contextlib.suppress(BackendUnavailable):  # replaced by somebody else meanwhile
+        with contextlib.suppress(BackendUnavailable):  # another process has replaced it meanwhile
             status = _settled_status(layout)
             if all(_control_groups(pid) in {None, _control_groups(os.getpid())} for pid in _pids(status)):
                 break

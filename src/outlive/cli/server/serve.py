@@ -50,13 +50,13 @@ def check_reach(settings: Settings, layout: Layout) -> None:
     if settings.host in _LOOPBACK:
         return
     if not settings.tls_cert:
-        text = f"Listening on {settings.host} needs TLS: whoever can read the network could read tokens and output."
+        text = f"Listening on {settings.host} needs TLS: a program that can read the network could read tokens and output."
         hint = "Name --tls-cert and --tls-key, or listen on 127.0.0.1 and let ssh or a proxy forward."
         raise ConfigInvalid("config_invalid", text, hint=hint)
     now = datetime.now(UTC)
     has_token = any(not token.is_over(now) for token in TokenFile(layout).read())
     if not (has_token or settings.mcp_api_key):
-        text = f"Listening on {settings.host} needs a token: nobody from there could be let in, or nobody be told apart."
+        text = f"Listening on {settings.host} needs a token: no caller from there could be let in, or none be told from another."
         raise ConfigInvalid("config_invalid", text, hint="Make one first: `outlive token create`.")
 
 
@@ -113,7 +113,7 @@ def run(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
         listeners.add_unix(layout.server_socket)
         _open_ports(listeners, resolution)
         if not is_self_started:
-            _remember(ownership, _told(resolution, listeners, folder), folder)
+            _remember(ownership, _decided(resolution, listeners, folder), folder)
         _start_keeper_meanwhile(layout)
         # Collecting garbage while importing costs a tenth of the time and finds nothing.
         gc.disable()
@@ -138,8 +138,8 @@ def _resolution(flags: Mapping[str, str], folder: str, *, is_self_started: bool)
     )
 
 
-def _told(resolution: Resolution, listeners: Listeners, folder: str) -> Mapping[str, str]:
-    """Return what flags, environment and the project's file say, as a server that is started elsewhere has to be told it."""
+def _decided(resolution: Resolution, listeners: Listeners, folder: str) -> Mapping[str, str]:
+    """Return what flags, environment and the project's file say, as a server that is started elsewhere needs it."""
     found = {}
     for option in OPTIONS:
         origin = resolution.origins[option.name]
@@ -151,7 +151,7 @@ def _told(resolution: Resolution, listeners: Listeners, folder: str) -> Mapping[
         # A key lies in no file. Without it a server could keep no caller out, so what a client starts opens no ports.
         return found | dict.fromkeys(_PORTS, "off")
     for door, port in listeners.ports.items():
-        if found.get(f"{door}_port") == "0":  # whoever knows the door finds it there again
+        if found.get(f"{door}_port") == "0":  # a client that knows the door finds it there again
             found[f"{door}_port"] = str(port)
     return found
 
@@ -167,11 +167,11 @@ def _absolute(option: Option, text: str, folder: str) -> str:
             return text
 
 
-def _remember(ownership: Ownership, told: Mapping[str, str], folder: str) -> None:
+def _remember(ownership: Ownership, decided: Mapping[str, str], folder: str) -> None:
     """Keep what servers that clients start have to obey; one that nothing can be written for serves all the same."""
     try:
         ownership.note_service(os.environ)
-        ownership.remember(told, os.environ, working_folder=folder)
+        ownership.remember(decided, os.environ, working_folder=folder)
     except OSError as error:
         say(
             f"outlive: these settings cannot be kept ({error.strerror}): a server that a client starts would have the ones before."
@@ -190,7 +190,7 @@ def _allow_many_descriptors() -> None:
 
 
 def _check_tls(settings: Settings) -> None:
-    """See that TLS can be spoken while nobody waits yet; the context itself is made with the event loop."""
+    """See that TLS can be spoken while no client waits yet; the context itself is made with the event loop."""
     if settings.tls_cert:
         from outlive.server.http.tls import server_context  # noqa: PLC0415 -- start-up time: ssl takes 10 ms
 

@@ -1,6 +1,6 @@
 """`outlive serve`, the part with the libraries loaded: the event loop, readiness, signals and the last words.
 
-Looks for garbage while nobody waits. Each connection leaves some that only a look finds, and a look takes milliseconds.
+Looks for garbage while no client waits. Each connection leaves some that only a look finds, and a look takes milliseconds.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from starlette.types import ASGIApp
 from outlive import __version__
 from outlive.app import Application, redactor_of
 from outlive.cli.output import say, show_json
-from outlive.cli.server.notify import Notifier
+from outlive.cli.server.keeper_run import Notifier
 from outlive.config import Settings
 from outlive.core.layout import Layout
 from outlive.discovery.ownership import Ownership
@@ -132,9 +132,9 @@ async def _serve(
             async with service(app.asgi, listeners.sockets):
                 with _published(layout, listeners), collecting_when_quiet():
                     _announce(settings, layout, listeners)
-                    notifier.tell("READY=1", f"STATUS=Serves {layout.root}")
+                    notifier.notify("READY=1", f"STATUS=Serves {layout.root}")
                     is_handed_over = await _stop_or_move(stop, layout)
-                    notifier.tell("STOPPING=1")
+                    notifier.notify("STOPPING=1")
                     say("outlive: stopping (once more forces it).")
                     if settings.stop_processes and not is_handed_over:
                         await app.stop_processes()
@@ -179,7 +179,7 @@ def _stop_signals(layout: Layout) -> Iterator[asyncio.Future[bool]]:
 async def _stop_or_move(stop: asyncio.Future[bool], layout: Layout) -> bool:
     """Wait until this server is to end; return whether another is to follow, as also where the state folder was moved.
 
-    Whoever looks for the folder at its new place is served by the next server; a deleted folder lies nowhere.
+    A client that looks for the folder at its new place is served by the next server; a deleted folder lies nowhere.
     """
     folder = os.open(layout.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -205,7 +205,7 @@ async def _stop_or_move(stop: asyncio.Future[bool], layout: Layout) -> bool:
 
 @contextlib.contextmanager
 def _published(layout: Layout, listeners: Listeners) -> Iterator[None]:
-    """Keep server.json, which tells others on this machine where the server listens, while the block runs."""
+    """Keep server.json, which says to programs on this machine where the server listens, while the block runs."""
     document = {
         "pid": os.getpid(),
         "version": __version__,
@@ -230,7 +230,7 @@ def _write(layout: Layout, path: str, content: bytes) -> None:
     try:
         Reserve(layout.root).fit(lambda: write_whole(path, content))
     except OSError as error:
-        say(f"outlive: {path} cannot be written ({error.strerror}): it tells what it did before.")
+        say(f"outlive: {path} cannot be written ({error.strerror}): it says what it did before.")
 
 
 def _announce(settings: Settings, layout: Layout, listeners: Listeners) -> None:

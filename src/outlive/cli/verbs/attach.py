@@ -14,7 +14,7 @@ from outlive.cli.foreground.session import ForegroundSession, own_terminal
 from outlive.cli.foreground.signals import OURS_FAILED, EarlySignals, die_of
 from outlive.cli.foreground.start import Surroundings
 from outlive.cli.logs.log_follow import fetched
-from outlive.cli.operator.raw_output import may_show_raw
+from outlive.cli.operator.audit import may_show_raw
 from outlive.cli.output import show_error
 from outlive.cli.parameters import DETACH_KEYS_DEFAULT, NO_START, STATE_DIR, option, place, switch, takes
 from outlive.cli.processes import find_process
@@ -72,7 +72,7 @@ def attach_command(
 
 
 def _gone(_stream: Stream) -> None:
-    die_of(signal.SIGPIPE)  # whoever looks on has left: the command does not notice
+    die_of(signal.SIGPIPE)  # the reader of our output has left: the command does not notice
 
 
 def _beginning(process: Process, layout: Layout, info: ProcessInfo, session: ForegroundSession) -> Cursor:

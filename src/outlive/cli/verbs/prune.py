@@ -143,7 +143,7 @@ class _Doomed:
 def _prune(
     client: Client, layout: Layout, wanted: Pruning, *, dry_run: bool, yes: bool, as_json: bool
 ) -> int:
-    """Remove what `wanted` takes, after a question on a terminal; return 1 where nobody agreed, or some of it stayed."""
+    """Remove what `wanted` takes, after a question on a terminal; return 1 where the person did not agree, or some of it stayed."""
     now = datetime.now(UTC)
     found = every(client, active=False, group=wanted.group, tags=wanted.tags)
     doomed = [
@@ -183,8 +183,8 @@ def _show_doomed(doomed: list[_Doomed], now: datetime) -> None:
     for one in doomed[:_SHOWN]:
         info = one.info
         ago = f"{age(info.ended_at or info.created_at, now)} ago"
-        told = (short_name(info.process_id), outcome(info), ago, shown_size(one.size), shown_command(info))
-        rows.append(told)
+        row = (short_name(info.process_id), outcome(info), ago, shown_size(one.size), shown_command(info))
+        rows.append(row)
     show(table(rows))
     if len(doomed) > _SHOWN:
         show(f"… and {len(doomed) - _SHOWN} more")
@@ -194,14 +194,14 @@ def _show_doomed(doomed: list[_Doomed], now: datetime) -> None:
 def _show_result(
     doomed: list[_Doomed], *, removed: list[_Doomed], dry_run: bool, degraded: str | None
 ) -> None:
-    told = {} if degraded is None else {"degraded": degraded}
+    more = {} if degraded is None else {"degraded": degraded}
     show_json(
         {
             "processes": [{"process_id": one.info.process_id, "bytes": one.size} for one in doomed],
             "bytes": sum(one.size for one in doomed),
             "removed": [one.info.process_id for one in removed],
             "dry_run": dry_run,
-            **told,
+            **more,
         }
     )
 
@@ -210,10 +210,10 @@ def _agreed(doomed: list[_Doomed]) -> bool:
     """Ask on a terminal.
 
     Raises:
-        InvalidRequest: There is nobody to ask.
+        InvalidRequest: There is no person to ask.
     """
     if not (sys.stdin is not None and sys.stdin.isatty()):
-        text = f"{_count(doomed)} would go, and nobody can be asked here."
+        text = f"{_count(doomed)} would go, and no person can be asked here."
         raise InvalidRequest("invalid_params", text, hint="Pass --yes, or --dry-run to see them only.")
     sys.stderr.write(f"Remove {_count(doomed)} for good? [y/N] ")
     sys.stderr.flush()
@@ -227,7 +227,7 @@ def _remove(client: Client, info: ProcessInfo) -> bool:
     try:
         client.remove(info.process_id)
     except ProcessNotFound:
-        return True  # somebody else was faster
+        return True  # another client was faster
     except OutliveError as error:
         say(f"outlive: {info.process_id}:")
         show_error(error)

@@ -30,8 +30,8 @@ def ps(
         )
         degraded = client.degraded()
     if server.as_json:
-        told = {} if degraded is None else {"degraded": degraded}
-        show_json({"processes": [view(info) for info in infos], **told})
+        more = {} if degraded is None else {"degraded": degraded}
+        show_json({"processes": [view(info) for info in infos], **more})
         return 0
     if infos:
         show(table(process_rows(infos, now=datetime.now(UTC))))

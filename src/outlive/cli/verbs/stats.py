@@ -31,7 +31,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A sample and the processor's share since the one before it: 100 is one processor; None where nobody knows yet."""
+    """A sample and the processor's share since the one before it: 100 is one processor; None where it is not known yet."""
 
     info: ProcessInfo
     cpu_percent: float | None
@@ -43,7 +43,7 @@ class Look:
         new = now.info.stats
         if before is None or old is None or new is None or now.at <= before.at:
             return cls(now.info, None)
-        # A descendant that ended takes its time along unless somebody waited for it: never below 0.
+        # A descendant that ended takes its time along unless a process waited for it: never below 0.
         share = max(0.0, new.cpu_s - old.cpu_s) / (now.at - before.at)
         return cls(now.info, round(100 * share, 1))
 

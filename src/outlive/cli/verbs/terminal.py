@@ -26,7 +26,7 @@ from outlive.cli.tables import table
 from outlive.client import Client, InvalidRequest, ProcessNotFound
 
 _STILL_RUNS = 124  # as timeout(1), and as `outlive wait`
-_UNKNOWN = 125  # as `outlive run`: nobody can know how it ended
+_UNKNOWN = 125  # as `outlive run`: it cannot be known how it ended
 _Terminal = Mapping[str, Any]
 
 
