@@ -65,7 +65,7 @@ class HelloMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", 
     terminal: bool
 
 
-class CursorTold(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="cursor"):
+class CursorReport(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="cursor"):
     """All output before this cursor has been sent, nothing behind it."""
 
     cursor: str
@@ -112,7 +112,7 @@ class Notice(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="n
 
 
 # What the server sends.
-ServerMessage = HelloMessage | CursorTold | GapMessage | Redacted | Exited | Closed | Notice
+ServerMessage = HelloMessage | CursorReport | GapMessage | Redacted | Exited | Closed | Notice
 
 # Made once: `type` selects the struct, and unknown members are skipped.
 _decoder = msgspec.json.Decoder(ClientMessage)

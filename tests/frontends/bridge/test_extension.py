@@ -10,7 +10,7 @@ import pytest
 from outlive.core.errors import LimitExceeded
 from outlive.frontends.bridge.extension import Extension, Gone, NotSent, Outcome, Silent
 from outlive.frontends.bridge.terminal_owners import TerminalOwners
-from outlive.frontends.bridge.transport import BridgeSettings, LineClosed
+from outlive.frontends.bridge.transport import BridgeSettings, TransportClosed
 from outlive.policy.access import Access, Scope
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Success
@@ -36,7 +36,7 @@ class _Line:
     async def send(self, message: bytes, written: Callable[[], None]) -> None:
         await self.has_room.wait()
         if self.is_closed:
-            raise LineClosed
+            raise TransportClosed
         written()
         told = json.loads(message)
         self.sent.append(told)
@@ -129,8 +129,8 @@ async def test_at_the_end_everybody_is_told_and_nothing_more_is_sent() -> None:
         await extension.ended.wait()
         with pytest.raises(NotSent):
             _ = await _ask(extension, "too late")
-        await extension.tell(b"{}")
-        extension.spawn(extension.tell(b"{}"))
+        await extension.send(b"{}")
+        extension.spawn(extension.send(b"{}"))
         assert len(line.sent) == 64
 
 

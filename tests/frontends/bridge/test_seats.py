@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from outlive.frontends.bridge.extension import Extension
 from outlive.frontends.bridge.terminal_owners import OwnedTerminals, StateFile, TerminalOwners
-from outlive.frontends.bridge.transport import BridgeSettings, LineClosed
+from outlive.frontends.bridge.transport import BridgeSettings, TransportClosed
 from outlive.policy.access import Access, Scope
 
 _ENGINES_ID = "01k9zq3v8d4t6r2m5x7b1n0c9f"
@@ -19,7 +19,7 @@ class _NoLine:
     """A socket that is closed already."""
 
     async def send(self, _message: bytes, _written: object) -> None:
-        raise LineClosed
+        raise TransportClosed
 
     async def receive(self) -> None:
         return None

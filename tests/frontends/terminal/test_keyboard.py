@@ -40,7 +40,7 @@ class _Input:
         return TypedInput(
             cast("Process", None),
             cast("AuditedControls", cast("Any", self)),
-            tell=lambda error: self.told.append(error.code),
+            report=lambda error: self.told.append(error.code),
             is_gone=lambda: self.is_gone,
         )
 

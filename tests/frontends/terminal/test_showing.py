@@ -79,7 +79,7 @@ def test_any_writes_turns_and_reconnects_give_every_byte_once(
             elif step == "turn":
                 screen.turn()
             elif step == "where":
-                screen.showing.tell_cursor()
+                screen.showing.report_cursor()
                 screen.turn()
                 if controlled:
                     assert screen.messages[-1] == {
@@ -106,7 +106,7 @@ def test_a_turn_is_bounded() -> None:
         assert 0 < len(screen.output) <= showing_module._TURN_BYTES
         screen.turns()
         assert len(screen.output) == 1_000_000
-        assert 1 <= screen.kinds.count("cursor") <= 1_000_000 // showing_module._TOLD_BYTES
+        assert 1 <= screen.kinds.count("cursor") <= 1_000_000 // showing_module._REPORTED_BYTES
 
 
 def test_a_released_range_and_what_never_reached_the_disk_are_gaps() -> None:
@@ -170,13 +170,13 @@ def test_what_waits_to_be_said_is_bounded() -> None:
         screen = _Screen(written)
         for number in range(1000):
             screen.showing.notice(Notice(reason=f"r{number}", message="m", about="input"))
-            screen.showing.tell_cursor()
+            screen.showing.report_cursor()
         screen.turn()
         assert screen.kinds.count("notice") == 16
         assert screen.kinds.count("cursor") == 1
         plain = _Screen(written, controlled=False)
         plain.showing.notice(Notice(reason="r", message="m", about="input"))
-        plain.showing.tell_cursor()
+        plain.showing.report_cursor()
         assert plain.turn() is False
         assert plain.messages == []
         assert (plain.showing.has_partial, plain.showing.show_partial()) == (False, b"")

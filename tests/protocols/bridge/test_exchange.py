@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from outlive.protocols.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
-from outlive.protocols.bridge.requests import Answer, Asking, Ignored, RequestMatcher, Settled
+from outlive.protocols.bridge.requests import Answer, Ignored, RequestKind, RequestMatcher, Settled
 
-_ASKED: tuple[Asking, ...] = ("ping", "create_terminal", "execute", "close_terminal")
+_ASKED: tuple[RequestKind, ...] = ("ping", "create_terminal", "execute", "close_terminal")
 
 
 def _answer(kind: str, request_id: str) -> Answer:
@@ -40,12 +40,12 @@ class Conversation(RuleBasedStateMachine):
         """Begin with an exchange and an empty model."""
         super().__init__()
         self.exchange = RequestMatcher()
-        self.open: dict[str, Asking] = {}
+        self.open: dict[str, RequestKind] = {}
         self.over: dict[str, str] = {}
         self.numbers = itertools.count()
 
     @rule(asking=st.sampled_from(_ASKED))
-    def ask(self, asking: Asking) -> None:
+    def ask(self, asking: RequestKind) -> None:
         request_id = f"r{next(self.numbers)}"
         self.exchange.begin(request_id, asking)
         self.open[request_id] = asking

@@ -15,7 +15,12 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from websockets.protocol import State
 
-from outlive.frontends.bridge.transport import CLOSE_PATIENCE_S, BridgeSettings, BridgeTransport, LineClosed
+from outlive.frontends.bridge.transport import (
+    CLOSE_PATIENCE_S,
+    BridgeSettings,
+    BridgeTransport,
+    TransportClosed,
+)
 
 _logger = logging.getLogger(__name__)
 _OPEN_S = 10.0
@@ -25,12 +30,12 @@ _OWN_HEADER = "Outlive-Extension"  # of the answer to the handshake
 class Serve(Protocol):
     """Serves an open connection until it is over."""
 
-    def __call__(self, line: BridgeTransport, address: str, *, is_ours: bool) -> Awaitable[None]:
+    def __call__(self, transport: BridgeTransport, address: str, *, is_ours: bool) -> Awaitable[None]:
         """Serve it."""
         ...
 
 
-class DialledLine:
+class DialledTransport:
     """A socket that this server has opened to an extension."""
 
     def __init__(self, socket: ClientConnection) -> None:
@@ -42,7 +47,7 @@ class DialledLine:
         """Send one text message; the next sender waits until the buffer has room again."""
         async with self._turn:
             if self._socket.state is not State.OPEN:
-                raise LineClosed
+                raise TransportClosed
             written()  # the first step of the library's `send` writes; it waits only afterwards
             with contextlib.suppress(ConnectionClosed):
                 await self._socket.send(message, text=True)
@@ -97,7 +102,7 @@ class Dialler:
                     is_reported = False
                     headers = None if socket.response is None else socket.response.headers
                     is_ours = headers is not None and headers.get(_OWN_HEADER) == "1"
-                    await self._serve(DialledLine(socket), self._shown, is_ours=is_ours)
+                    await self._serve(DialledTransport(socket), self._shown, is_ours=is_ours)
             except (OSError, TimeoutError, InvalidHandshake, InvalidURI, ValueError) as error:
                 # One warning for each absence: VS Code may be closed for days.
                 level = logging.DEBUG if is_reported else logging.WARNING

@@ -21,7 +21,7 @@ from outlive.frontends.bridge.extension import Extension
 from outlive.frontends.bridge.host import VsCodeTerminals
 from outlive.frontends.bridge.own import OwnExtensions
 from outlive.frontends.bridge.terminal_owners import StateFile, TerminalOwners
-from outlive.frontends.bridge.transport import BridgeSettings, BridgeTransport, ServedLine
+from outlive.frontends.bridge.transport import AcceptedTransport, BridgeSettings, BridgeTransport
 from outlive.policy.access import Access
 from outlive.policy.access import Scope as AccessScope
 from outlive.server.access.guard import access_of
@@ -72,17 +72,17 @@ class BridgeFrontend:
         self._own_access = own
         self._identify = identify
         self._take = take
-        self._seats = TerminalOwners(trusted_s=settings.trusted_s, lives=lives)
-        self._memory = StateFile(path, self._seats.document)
+        self._owners = TerminalOwners(trusted_s=settings.trusted_s, lives=lives)
+        self._state_file = StateFile(path, self._owners.document)
         self._own = OwnExtensions(engine, terminals)
-        self._host = VsCodeTerminals(engine, terminals, self._seats, self._memory, self._own, settings)
+        self._host = VsCodeTerminals(engine, terminals, self._owners, self._state_file, self._own, settings)
         self._open: set[Extension] = set()
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         """Read the terminals of an earlier server, and begin to connect to the operator's addresses."""
         try:
-            self._seats.restore(await self._memory.read() or b"[]")
+            self._owners.restore(await self._state_file.read() or b"[]")
         except ValueError:
             _logger.warning("the file of the bridge's terminals cannot be read; they are forgotten")
         self._host.offer()
@@ -119,21 +119,21 @@ class BridgeFrontend:
         host = websocket.client.host if websocket.client else "unix"
         key = process or f"{access.principal} {host}"
         if len(self._open) < self._settings.max_extensions:
-            await self._seats.probe(key, access.principal, patience_s=_PROBE_S)
+            await self._owners.probe(key, access.principal, patience_s=_PROBE_S)
         try:
             await (
                 websocket.accept()
             )  # no `await` from here until the terminals are claimed: no other extension gets them
         except WebSocketDisconnect:
             return  # gone before it was accepted
-        line = ServedLine(websocket)
+        transport = AcceptedTransport(websocket)
         if len(self._open) >= self._settings.max_extensions:
-            await line.close(_TRY_AGAIN_LATER, "too many extensions")
+            await transport.close(_TRY_AGAIN_LATER, "too many extensions")
             return
         # A token of the scope bridge serves VS Code's terminals only: it opens no terminals of the engine.
         is_ours = websocket.headers.get(OWN_HEADER) == "1" and access.scope >= AccessScope.RUN
         await self._attend(
-            line,
+            transport,
             access,
             key=key,
             is_process=bool(process),
@@ -141,14 +141,19 @@ class BridgeFrontend:
             serves_all=access.scope is AccessScope.BRIDGE,  # the operator makes such a token for this purpose
         )
 
-    async def _serve_dialled(self, line: BridgeTransport, address: str, *, is_ours: bool) -> None:
+    async def _serve_dialled(self, transport: BridgeTransport, address: str, *, is_ours: bool) -> None:
         await self._attend(
-            line, self._own_access, key=f"dial {address}", is_process=False, is_ours=is_ours, serves_all=True
+            transport,
+            self._own_access,
+            key=f"dial {address}",
+            is_process=False,
+            is_ours=is_ours,
+            serves_all=True,
         )
 
     async def _attend(
         self,
-        line: BridgeTransport,
+        transport: BridgeTransport,
         access: Access,
         *,
         key: str,
@@ -158,10 +163,10 @@ class BridgeFrontend:
     ) -> None:
         """Serve one extension until it is gone; its terminals are kept for its return."""
         extension = Extension(
-            line, access, self._settings, is_ours=is_ours, serves_all=serves_all, take=self._take
+            transport, access, self._settings, is_ours=is_ours, serves_all=serves_all, take=self._take
         )
         self._open.add(extension)
-        seat = self._seats.claim(extension, key, is_process=is_process)
+        seat = self._owners.claim(extension, key, is_process=is_process)
         self._host.offer()
         caller = {"principal": access.principal, "address": access.address}
         _logger.info("an extension has connected", extra={**caller, "terminals": len(seat.terminals)})
@@ -170,7 +175,7 @@ class BridgeFrontend:
                 await extension.run()
         finally:
             self._open.discard(extension)
-            self._seats.leave(seat, extension)
+            self._owners.leave(seat, extension)
             self._host.offer()
             _logger.info("an extension is gone", extra=caller)
 

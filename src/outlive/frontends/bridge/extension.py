@@ -1,7 +1,7 @@
 """One connected extension: `Extension` pings it, sends requests and matches the answers, until the socket closes.
 
 Nothing of it outlives `run`: a request that still waits then gets the outcome `Gone`, which means that its effect is not known.
-Whether a request may be sent again is decided by `request`; the messages' form belongs to `protocols.bridge`.
+Whether a request may be sent again is decided by `host`; the messages' form belongs to `protocols.bridge`.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from outlive.core.errors import LimitExceeded
-from outlive.frontends.bridge.transport import BridgeSettings, BridgeTransport, LineClosed
+from outlive.frontends.bridge.transport import BridgeSettings, BridgeTransport, TransportClosed
 from outlive.policy.access import Access
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Broken, Pong, TerminalWanted, Unknown, parse_message
-from outlive.protocols.bridge.requests import Answer, Asking, Ignored, RequestMatcher
+from outlive.protocols.bridge.requests import Answer, Ignored, RequestKind, RequestMatcher
 from outlive.server.limiters import Take
 
 _logger = logging.getLogger(__name__)
@@ -43,6 +43,11 @@ class Silent:
 Outcome = Answer | Gone | Silent
 
 
+def new_request_id() -> str:
+    """Return a new id that is never used again; terminals get such names, too (promise S3.5)."""
+    return f"req-{secrets.token_hex(12)}"
+
+
 class NotSent(Exception):
     """Nothing of a request was written: it may be sent again."""
 
@@ -61,7 +66,7 @@ class Extension:
 
     def __init__(
         self,
-        line: BridgeTransport,
+        transport: BridgeTransport,
         access: Access,
         settings: BridgeSettings,
         *,
@@ -72,7 +77,7 @@ class Extension:
         """Take the socket; nothing is sent before `run`.
 
         Args:
-            line: The socket.
+            transport: The socket.
             access: The principal and rights of the extension.
             settings: Times and limits.
             is_ours: Whether it has named itself as our own.
@@ -85,7 +90,7 @@ class Extension:
         self.ended = asyncio.Event()
         self.greet: Callable[[], Coroutine[None, None, None]] | None = None
         self.wanted: Callable[[TerminalWanted], Coroutine[None, None, None]] | None = None
-        self._line = line
+        self._transport = transport
         self._settings = settings
         self._take = take
         self._exchange = RequestMatcher()
@@ -117,15 +122,15 @@ class Extension:
                     task.cancel()
         finally:
             self._end()
-            await self._line.close(*self._close)
+            await self._transport.close(*self._close)
 
     async def post(
-        self, asking: Asking, request_id: str, message: bytes, *, until: float
+        self, kind: RequestKind, request_id: str, message: bytes, *, until: float
     ) -> "asyncio.Future[Outcome]":
         """Send a request; return a future of its outcome once the request is written.
 
         Args:
-            asking: What kind of request it is.
+            kind: What kind of request it is.
             request_id: Its id.
             message: The whole of it.
             until: When to give up waiting for room in the send buffer, in the loop's time.
@@ -142,7 +147,7 @@ class Extension:
             text = f"{_MAX_UNANSWERED} requests to this extension wait for an answer."
             raise LimitExceeded("rate_limited", text, hint="Wait for some of the answers first.")
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._exchange.begin(request_id, asking)
+        self._exchange.begin(request_id, kind)
         self._waiting[request_id] = outcome
         is_written = False
 
@@ -152,8 +157,8 @@ class Extension:
 
         try:
             async with asyncio.timeout_at(until):
-                await self._line.send(message, written)
-        except (TimeoutError, LineClosed):
+                await self._transport.send(message, written)
+        except (TimeoutError, TransportClosed):
             if not is_written:
                 raise NotSent from None
         finally:
@@ -179,12 +184,12 @@ class Extension:
             self._reading.cancel()
             await self.ended.wait()
 
-    async def tell(self, message: bytes) -> None:
+    async def send(self, message: bytes) -> None:
         """Send a message that has no answer; nothing happens after the end."""
         if self._is_open:
             try:
-                await self._line.send(message, lambda: None)
-            except LineClosed:
+                await self._transport.send(message, lambda: None)
+            except TransportClosed:
                 return
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
@@ -244,7 +249,7 @@ class Extension:
             for number in itertools.count(1):
                 if number % _MESSAGES_A_TURN == 0:
                     await asyncio.sleep(0)
-                frame = await self._line.receive()
+                frame = await self._transport.receive()
                 if frame is None:
                     return
                 if early_s := self._take(f"bridge {self.access.principal}", 1):
@@ -280,7 +285,7 @@ class Extension:
             if (
                 len(self._side) < 2 * _MAX_WANTED
             ):  # refusals are bounded, too: a flood gets no further answers
-                self.spawn(self.tell(refusal))
+                self.spawn(self.send(refusal))
         else:
             self.spawn(self.wanted(message))
 

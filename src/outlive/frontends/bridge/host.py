@@ -2,15 +2,25 @@
 
 There are two kinds of extensions. One that speaks the documented protocol has VS Code's own terminals: commands are typed into
 them, and their output does not come here. Our own extension shows terminals of the engine; every call on these goes to the
-engine's host. Which terminals there are is remembered by `terminal_owners`; requests are sent by `request` and `extension`.
+engine's host. Which terminals there are is remembered by `terminal_owners`; one connection belongs to `extension`.
+
+A request of unknown effect is reported so, and never sent again. Only a request of which nothing was written to a socket is sent to
+the extension that comes back (promise S3.4.once).
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from outlive.core.errors import InvalidRequest, InvalidState, LimitExceeded, OutliveError, ProcessNotFound
+from outlive.core.errors import (
+    BackendUnavailable,
+    InvalidRequest,
+    InvalidState,
+    LimitExceeded,
+    OutliveError,
+    ProcessNotFound,
+)
 from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.core.terminal import (
@@ -25,13 +35,13 @@ from outlive.core.terminal import (
 )
 from outlive.engine import Engine
 from outlive.engine.terminals import NewTerminal, TerminalHost, Terminals, no_host
-from outlive.frontends.bridge.extension import Extension, NotSent
+from outlive.frontends.bridge.extension import Extension, Gone, NotSent, Outcome, Silent, new_request_id
 from outlive.frontends.bridge.own import OwnExtensions
-from outlive.frontends.bridge.request import ask_seat, away, failure_of, new_request_id
 from outlive.frontends.bridge.terminal_owners import BridgeTerminal, OwnedTerminals, StateFile, TerminalOwners
 from outlive.frontends.bridge.transport import BridgeSettings
 from outlive.protocols.bridge import requests
-from outlive.protocols.bridge.answers import Failure, Success, TerminalCreated
+from outlive.protocols.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
+from outlive.protocols.bridge.requests import RequestKind
 
 _logger = logging.getLogger(__name__)
 
@@ -51,8 +61,8 @@ class VsCodeTerminals:
         """Take the engine, the terminals of all hosts, the extensions' terminals and their file, and the settings."""
         self._engine = engine
         self._terminals = terminals
-        self._seats = seats
-        self._memory = memory
+        self._owners = seats
+        self._state_file = memory
         self._own = own
         self._settings = settings
         self._hide = engine.redaction.redactor.mask_text
@@ -67,14 +77,14 @@ class VsCodeTerminals:
 
     def offer(self) -> None:
         """Offer the terminals while an extension is connected or may come back; to be called at every change of that."""
-        if len(self._seats):
+        if len(self._owners):
             self._terminals.add(self)
         else:
             self._terminals.remove(self)
 
     async def terminals(self, by: Owner) -> Sequence[TerminalInfo]:
         """Return a principal's terminals."""
-        return [_info(one) for one in self._seats.of(by.principal)]
+        return [_info(one) for one in self._owners.of(by.principal)]
 
     async def create(self, wanted: NewTerminal, by: Owner) -> TerminalInfo:
         """Open a terminal in the VS Code that has connected last.
@@ -94,7 +104,7 @@ class VsCodeTerminals:
                 return await self._create(seat, extension, wanted, by)
             except NotSent:
                 if extension.is_open:
-                    raise away("VS Code does not read what is sent to it.") from None
+                    raise _away("VS Code does not read what is sent to it.") from None
                 await extension.ended.wait()  # it was closed meanwhile; another one may be connected
 
     async def execute(self, terminal_id: str, command: str, by: Owner, *, wait_s: float) -> Executed:
@@ -104,7 +114,7 @@ class VsCodeTerminals:
             OutliveError: As in the contract; `extension_away`: nothing was sent; `extension_lost`: whether it ran is
                 not known; `extension_failed`: the extension reports an error.
         """
-        found = self._seats.find(terminal_id, by.principal)
+        found = self._owners.find(terminal_id, by.principal)
         if found is None:
             return await self._engines(terminal_id).execute(terminal_id, command, by, wait_s=wait_s)
         seat, terminal = found
@@ -114,8 +124,8 @@ class VsCodeTerminals:
             raise InvalidState("terminal_busy", text, hint="Wait for its answer.")
         terminal.is_busy = True
         try:
-            with self._telling("execute", terminal_id, by, command=command):
-                outcome = await ask_seat(
+            with self._audited("execute", terminal_id, by, command=command):
+                outcome = await _ask_owner(
                     seat,
                     "execute",
                     lambda request_id: requests.execute(request_id, terminal.own_id, command),
@@ -131,7 +141,7 @@ class VsCodeTerminals:
         if isinstance(answer := outcome.result(), Success):
             output, redacted = self._engine.redaction.redactor.mask_counting(answer.output)
             return Executed(terminal_id=terminal_id, output=output, redacted=redacted)
-        raise failure_of(answer, "the command ran", self._hide)
+        raise _failure_of(answer, "the command ran", self._hide)
 
     async def read(
         self, terminal_id: str, by: Owner, *, form: Form = "clean", cursor: str | None = None, budget: int
@@ -154,14 +164,14 @@ class VsCodeTerminals:
         Raises:
             OutliveError: As in `execute`.
         """
-        found = self._seats.find(terminal_id, by.principal)
+        found = self._owners.find(terminal_id, by.principal)
         if found is None:
             await self._engines(terminal_id).close(terminal_id, by)
             return
         seat, terminal = found
         await self._engine.typed_lines.check_elsewhere(None, by)
-        with self._telling("close", terminal_id, by):
-            outcome = await ask_seat(
+        with self._audited("close", terminal_id, by):
+            outcome = await _ask_owner(
                 seat,
                 "close_terminal",
                 lambda request_id: requests.close_terminal(request_id, terminal.own_id),
@@ -170,16 +180,16 @@ class VsCodeTerminals:
         answer = await outcome
         if isinstance(answer, Success | Failure):
             seat.terminals.pop(terminal_id, None)
-            await self._memory.keep()
+            await self._state_file.keep()
         if not isinstance(answer, Success):
-            raise failure_of(answer, "it was closed", self._hide)
+            raise _failure_of(answer, "it was closed", self._hide)
 
     async def _create(
         self, seat: OwnedTerminals, extension: Extension, wanted: NewTerminal, by: Owner
     ) -> TerminalInfo:
         _check_plain(wanted)
         await self._engine.typed_lines.check_elsewhere(None, by)
-        known = [one.name for one in self._seats.of(by.principal)]
+        known = [one.name for one in self._owners.of(by.principal)]
         if len(known) + len(self._opening) >= self._settings.max_terminals:
             text = f"There are {len(known)} terminals in VS Code already."
             raise LimitExceeded("terminal_limit", text)
@@ -193,21 +203,21 @@ class VsCodeTerminals:
         finally:
             self._opening.remove(name)
         if not isinstance(outcome, TerminalCreated):
-            raise failure_of(outcome, "a terminal was opened", self._hide)
-        terminal = self._seats.add(seat, outcome.terminal_id, outcome.terminal_name or name, by.principal)
+            raise _failure_of(outcome, "a terminal was opened", self._hide)
+        terminal = self._owners.add(seat, outcome.terminal_id, outcome.terminal_name or name, by.principal)
         if terminal is None:
             text = (
                 f"The extension calls the new terminal {outcome.terminal_id!r}, as it does another caller's."
             )
-            raise failure_of(Failure(request_id, text), "", self._hide)
-        await self._memory.keep()
-        with self._telling("open", terminal.terminal_id, by):
+            raise _failure_of(Failure(request_id, text), "", self._hide)
+        await self._state_file.keep()
+        with self._audited("open", terminal.terminal_id, by):
             return _info(terminal)
 
     def _newest(self, by: Owner) -> tuple[OwnedTerminals, Extension]:
         """Return the extension that has connected last, of those in which a caller may have terminals."""
-        self._seats.prune()
-        for seat in reversed(list(self._seats)):
+        self._owners.prune()
+        for seat in reversed(list(self._owners)):
             extension = seat.extension
             if extension is None or not extension.is_open:
                 continue
@@ -218,7 +228,7 @@ class VsCodeTerminals:
         raise no_host(VSCODE)
 
     def _readable(self, terminal_id: str, by: Owner) -> TerminalHost:
-        if self._seats.find(terminal_id, by.principal) is not None:
+        if self._owners.find(terminal_id, by.principal) is not None:
             text = f"The terminal {terminal_id!r} is VS Code's own: what it shows and takes does not come by here."
             hint = (
                 'Run commands in it, use a terminal of the target "engine", or connect the extension outlive.'
@@ -235,7 +245,7 @@ class VsCodeTerminals:
             raise ProcessNotFound("terminal_not_found", text) from None
 
     @contextlib.contextmanager
-    def _telling(self, what: str, terminal_id: str, by: Owner, *, command: str = "") -> Iterator[None]:
+    def _audited(self, what: str, terminal_id: str, by: Owner, *, command: str = "") -> Iterator[None]:
         """Record in the audit log and the log a request to an extension, and whether it was sent."""
         details = {"terminal": terminal_id, "target": VSCODE}
         if _logger.isEnabledFor(logging.DEBUG):
@@ -279,3 +289,76 @@ def _check_plain(wanted: NewTerminal) -> None:
         text = f"{', '.join(names)}: VS Code opens its own kind of terminal, and takes a name only."
         hint = 'Ask for the target "engine", or type it in the terminal.'
         raise InvalidRequest("invalid_params", text, hint=hint)
+
+
+async def _ask_owner(
+    seat: OwnedTerminals, kind: RequestKind, make: Callable[[str], bytes], settings: BridgeSettings
+) -> "asyncio.Future[Outcome]":
+    """Send a request to a seat's extension, waiting for one that went away a moment ago; return a future of its outcome.
+
+    Args:
+        seat: The seat of the extension.
+        kind: The kind of request.
+        make: Returns the message for a request id.
+        settings: The times that everything may take.
+
+    Raises:
+        BackendUnavailable: `extension_away`: nothing was sent.
+        LimitExceeded: Too many requests wait already.
+
+    Cancellation: safe; what was sent stays sent.
+    """
+    until = asyncio.get_running_loop().time() + settings.timeout_s
+    while True:
+        extension = await _present(seat, until, settings)
+        request_id = new_request_id()
+        try:
+            return await extension.post(kind, request_id, make(request_id), until=until)
+        except NotSent:
+            if extension.is_open:
+                raise _away("VS Code does not read what is sent to it.") from None
+            await extension.ended.wait()
+
+
+async def _present(seat: OwnedTerminals, until: float, settings: BridgeSettings) -> Extension:
+    """Return the seat's extension, waiting a little for one that is away."""
+    loop = asyncio.get_running_loop()
+    gone_s = 0.0 if seat.extension is not None else seat.gone_s()
+    until = min(until, loop.time() + max(0.0, settings.return_s - gone_s))
+    try:
+        async with asyncio.timeout_at(until):
+            while (extension := seat.extension) is None:
+                await seat.back.wait()
+    except TimeoutError:
+        raise _away("The VS Code of this terminal is not connected.") from None
+    return extension
+
+
+def _away(message: str) -> BackendUnavailable:
+    """Return the error of a request that was not sent."""
+    return BackendUnavailable("extension_away", message)
+
+
+def _failure_of(outcome: Outcome, what: str, hide: Callable[[str], str]) -> OutliveError:
+    """Return the error for a request that did not succeed.
+
+    Args:
+        outcome: Its outcome.
+        what: The effect that may or may not have happened, as in "whether {what} is not known".
+        hide: Removes secrets from the extension's words.
+    """
+    match outcome:
+        case Failure(error=error):
+            said = hide(error) or "nothing about it"
+            return InvalidState("extension_failed", f"The extension could not do it; it says: {said}")
+        case Broken(reason=reason):
+            text = f"The extension's answer makes no sense ({hide(reason)}): whether {what} is not known."
+            return BackendUnavailable("extension_lost", text)
+        case Gone():
+            text = f"The connection to VS Code ended before its answer: whether {what} is not known."
+            return BackendUnavailable("extension_lost", text)
+        case Silent():
+            text = f"VS Code did not answer in time: whether {what} is not known."
+            return BackendUnavailable("extension_lost", text)
+        case Pong() | TerminalCreated() | Success():
+            raise AssertionError("the exchange lets only fitting answers pass, and these are no failures")

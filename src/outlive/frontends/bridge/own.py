@@ -13,8 +13,7 @@ from outlive.core.process import Owner
 from outlive.core.terminal import ENGINE, TerminalInfo
 from outlive.engine import Engine
 from outlive.engine.terminals import NewTerminal, Terminals
-from outlive.frontends.bridge.extension import Extension
-from outlive.frontends.bridge.request import new_request_id
+from outlive.frontends.bridge.extension import Extension, new_request_id
 from outlive.policy.access import Access, Scope
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import TerminalWanted
@@ -52,7 +51,7 @@ class OwnExtensions:
         shown = self._shown.get(extension)
         if shown is not None:
             shown.ids.add(terminal.terminal_id)
-            await extension.tell(requests.show_terminal(new_request_id(), terminal))
+            await extension.send(requests.show_terminal(new_request_id(), terminal))
         return terminal
 
     async def _greet(self, shown: "_Shown") -> None:
@@ -66,7 +65,7 @@ class OwnExtensions:
         shown.missed.clear()
         shown.is_greeted = True
         shown.ids.update(one.terminal_id for one in known)
-        await shown.extension.tell(requests.terminals(new_request_id(), known))
+        await shown.extension.send(requests.terminals(new_request_id(), known))
 
     async def _open_wanted(self, shown: "_Shown", wanted: TerminalWanted) -> None:
         extension = shown.extension
@@ -76,10 +75,10 @@ class OwnExtensions:
             terminal = await self._terminals.host(ENGINE).create(new, by)
         except OutliveError as error:
             refusal = requests.failed(wanted.request_id, error.message, code=error.code, hint=error.hint)
-            await extension.tell(refusal)
+            await extension.send(refusal)
             return
         shown.ids.add(terminal.terminal_id)
-        await extension.tell(requests.terminal_created(wanted.request_id, terminal))
+        await extension.send(requests.terminal_created(wanted.request_id, terminal))
 
 
 class _Shown:
@@ -107,7 +106,7 @@ class _Shown:
         if process_id in self.ids:
             self.ids.discard(process_id)
             closed = requests.terminal_closed(new_request_id(), process_id)
-            self.extension.spawn(self.extension.tell(closed))
+            self.extension.spawn(self.extension.send(closed))
         elif not self.is_greeted and event.record.owner.principal == self.extension.access.principal:
             self.missed.add(process_id)
 

@@ -5,7 +5,7 @@ process when it connects again. Where the process is not known (another machine,
 one of its principal and host that is away. A wrong guess would type a command into another user's window, so in doubt no terminal
 is given back.
 
-`StateFile` keeps the terminals across restarts of the server. Requests to an extension belong to `request`.
+`StateFile` keeps the terminals across restarts of the server. Requests to an extension belong to `host`.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ import msgspec
 from outlive.core.identity import is_process_id
 from outlive.frontends.bridge.extension import Extension
 
-_MAX_SEATS = 256  # of extensions that are away; beyond it the oldest are forgotten
+_MAX_AWAY = 256  # of extensions that are away; beyond it the oldest are forgotten
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class _KeptTerminal(msgspec.Struct, frozen=True):
     principal: str
 
 
-class _KeptSeat(msgspec.Struct, frozen=True):
+class _KeptOwner(msgspec.Struct, frozen=True):
     key: str
     is_process: bool
     principal: str
@@ -104,22 +104,22 @@ class TerminalOwners:
         self._trusted_s = trusted_s
         self._lives = lives
         self._clock = clock
-        self._seats: list[OwnedTerminals] = []
+        self._owners: list[OwnedTerminals] = []
 
     def __iter__(self) -> Iterator[OwnedTerminals]:
         """Return the seats, the one that connected last at the end."""
-        return iter(tuple(self._seats))
+        return iter(tuple(self._owners))
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self._seats)
+        return len(self._owners)
 
     async def probe(self, key: str, principal: str, *, patience_s: float) -> None:
         """Ping the extensions that are connected under a key; one that does not answer counts as away from now on.
 
         After a broken network an extension connects again long before this side notices that its old connection is dead.
         """
-        known = [seat.extension for seat in self._seats if (seat.key, seat.principal) == (key, principal)]
+        known = [seat.extension for seat in self._owners if (seat.key, seat.principal) == (key, principal)]
         await asyncio.gather(*(one.probe(patience_s) for one in known if one is not None))
 
     def claim(self, extension: Extension, key: str, *, is_process: bool) -> OwnedTerminals:
@@ -128,7 +128,7 @@ class TerminalOwners:
         principal = extension.access.principal
         away = [
             seat
-            for seat in self._seats
+            for seat in self._owners
             if not seat.is_attended and (seat.key, seat.principal) == (key, principal)
         ]
         seat = (
@@ -136,9 +136,9 @@ class TerminalOwners:
             if len(away) == 1
             else OwnedTerminals(key, principal, is_process=is_process, now=self._clock())
         )
-        if seat in self._seats:
-            self._seats.remove(seat)
-        self._seats.append(seat)
+        if seat in self._owners:
+            self._owners.remove(seat)
+        self._owners.append(seat)
         seat.extension = extension
         seat.back.set()
         return seat
@@ -156,12 +156,12 @@ class TerminalOwners:
     def prune(self) -> None:
         """Forget terminals that cannot return: those of an ended process, or of an unknown one that was away too long."""
         now = self._clock()
-        self._seats = [
-            seat for seat in self._seats if seat.extension is not None or self._may_return(seat, now)
+        self._owners = [
+            seat for seat in self._owners if seat.extension is not None or self._may_return(seat, now)
         ]
-        away = [seat for seat in self._seats if seat.extension is None]
-        for seat in away[: max(0, len(away) - _MAX_SEATS)]:
-            self._seats.remove(seat)
+        away = [seat for seat in self._owners if seat.extension is None]
+        for seat in away[: max(0, len(away) - _MAX_AWAY)]:
+            self._owners.remove(seat)
 
     def add(self, seat: OwnedTerminals, own_id: str, name: str, principal: str) -> BridgeTerminal | None:
         """Record a terminal that an extension has opened; None when its name is that of another principal's terminal.
@@ -173,7 +173,7 @@ class TerminalOwners:
             if before.principal != principal:
                 return None
             del seat.terminals[before.terminal_id]
-        taken = {terminal_id for known in self._seats for terminal_id in known.terminals}
+        taken = {terminal_id for known in self._owners for terminal_id in known.terminals}
         terminal_id, number = own_id, 2
         # Extensions number their terminals by themselves, so names repeat. None may look like a terminal of the engine.
         while terminal_id in taken or is_process_id(terminal_id):
@@ -185,7 +185,7 @@ class TerminalOwners:
     def find(self, terminal_id: str, principal: str) -> tuple[OwnedTerminals, BridgeTerminal] | None:
         """Return a principal's terminal and its seat."""
         self.prune()
-        for seat in self._seats:
+        for seat in self._owners:
             terminal = seat.terminals.get(terminal_id)
             if terminal is not None and terminal.principal == principal:
                 return seat, terminal
@@ -194,16 +194,22 @@ class TerminalOwners:
     def of(self, principal: str) -> list[BridgeTerminal]:
         """Return a principal's terminals, seat by seat."""
         self.prune()
-        return [one for seat in self._seats for one in seat.terminals.values() if one.principal == principal]
+        return [one for seat in self._owners for one in seat.terminals.values() if one.principal == principal]
 
     def document(self) -> bytes:
         """Return the state that must survive a restart, as JSON."""
         return msgspec.json.encode(
             [
-                _KeptSeat(
-                    seat.key, seat.is_process, seat.principal, tuple(map(_kept, seat.terminals.values()))
+                _KeptOwner(
+                    seat.key,
+                    seat.is_process,
+                    seat.principal,
+                    tuple(
+                        msgspec.convert(one, _KeptTerminal, from_attributes=True)
+                        for one in seat.terminals.values()
+                    ),
                 )
-                for seat in self._seats
+                for seat in self._owners
                 if seat.terminals
             ]
         )
@@ -214,27 +220,19 @@ class TerminalOwners:
         Raises:
             ValueError: It is no such document.
         """
-        kept: Sequence[_KeptSeat] = msgspec.json.decode(document, type=list[_KeptSeat])
+        kept: Sequence[_KeptOwner] = msgspec.json.decode(document, type=list[_KeptOwner])
         for one in kept:
             seat = OwnedTerminals(one.key, one.principal, is_process=one.is_process, now=self._clock())
-            seat.terminals = {known.terminal_id: _terminal(known) for known in one.terminals}
-            self._seats.append(seat)
+            seat.terminals = {
+                known.terminal_id: BridgeTerminal(**msgspec.structs.asdict(known)) for known in one.terminals
+            }
+            self._owners.append(seat)
         self.prune()
 
     def _may_return(self, seat: OwnedTerminals, now: float) -> bool:
         if not seat.terminals:
             return False
         return self._lives(seat.key) if seat.is_process else now - seat.away_at <= self._trusted_s
-
-
-def _kept(terminal: BridgeTerminal) -> _KeptTerminal:
-    return _KeptTerminal(terminal.terminal_id, terminal.own_id, terminal.name, terminal.principal)
-
-
-def _terminal(kept: _KeptTerminal) -> BridgeTerminal:
-    return BridgeTerminal(
-        terminal_id=kept.terminal_id, own_id=kept.own_id, name=kept.name, principal=kept.principal
-    )
 
 
 _logger = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from outlive.server.http.outbox import EXTENSION
 CLOSE_PATIENCE_S = 1.0  # for an extension that does not read: the connection is then cut
 
 
-class LineClosed(Exception):
+class TransportClosed(Exception):
     """The socket was closed before anything of the message was written."""
 
 
@@ -34,7 +34,7 @@ class BridgeTransport(Protocol):
             written: Called in the very step in which the message leaves; before that nothing of it has.
 
         Raises:
-            LineClosed: Nothing was written.
+            TransportClosed: Nothing was written.
 
         Cancellation: safe; the message has left if `written` was called.
         """
@@ -49,7 +49,7 @@ class BridgeTransport(Protocol):
         ...
 
 
-class ServedLine:
+class AcceptedTransport:
     """A socket that an extension has opened to this server."""
 
     def __init__(self, websocket: WebSocket) -> None:
@@ -66,7 +66,7 @@ class ServedLine:
         try:
             self._write(text_frame(message))
         except ConnectionAbortedError:
-            raise LineClosed from None
+            raise TransportClosed from None
         written()
 
     async def receive(self) -> str | bytes | None:

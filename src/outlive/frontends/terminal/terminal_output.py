@@ -16,7 +16,7 @@ from outlive.protocols.terminal_messages import (
     CONTEXT_BYTES,
     LOOK_BYTES,
     Closed,
-    CursorTold,
+    CursorReport,
     Exited,
     GapMessage,
     Notice,
@@ -29,7 +29,7 @@ from outlive.protocols.websocket_frames import binary_frame, text_frame
 from outlive.store.output_log import OutputChunk, OutputLog
 
 _TURN_BYTES = 64 * 1024  # at most so much stays in the server's send buffer for a viewer that stops reading
-_TOLD_BYTES = 256 * 1024  # of output between two cursor messages
+_REPORTED_BYTES = 256 * 1024  # of output between two cursor messages
 _MOST_NOTICES = 16  # notices that wait for a viewer that does not read
 
 
@@ -52,7 +52,7 @@ class TerminalOutput:
         "_notices",
         "_over",
         "_redactions",
-        "_told_at",
+        "_reported_at",
         "_until",
         "_wants_cursor",
         "cursor",
@@ -88,7 +88,7 @@ class TerminalOutput:
         self._redactions = Redactions()
         self._notices: dict[tuple[str, str], Notice] = {}
         self._wants_cursor = False
-        self._told_at = cursor
+        self._reported_at = cursor
         # A client that gets one stream can count its bytes. Of two streams the frames do not say which is which, so that cursor
         # messages follow every turn.
         record = process.record
@@ -105,12 +105,12 @@ class TerminalOutput:
         """Never called: there are no partial lines."""
         return b""
 
-    def tell_cursor(self) -> None:
-        """Have the cursor told in the next turn."""
+    def report_cursor(self) -> None:
+        """Have the cursor reported in the next turn."""
         self._wants_cursor = True
 
     def notice(self, notice: Notice) -> None:
-        """Have a notice told in the next turn, where control messages are; the same one twice counts once."""
+        """Have a notice reported in the next turn, where control messages are; the same one twice counts once."""
         if self._is_controlled and len(self._notices) < _MOST_NOTICES:
             self._notices[notice.about, notice.reason] = notice
 
@@ -190,11 +190,11 @@ class TerminalOutput:
         for notice in self._notices.values():
             self._say(frames, notice)
         self._notices.clear()
-        gone = self.cursor.stdout + self.cursor.stderr - self._told_at.stdout - self._told_at.stderr
-        if self._wants_cursor or gone >= (_TOLD_BYTES if self._counts else 1):
+        gone = self.cursor.stdout + self.cursor.stderr - self._reported_at.stdout - self._reported_at.stderr
+        if self._wants_cursor or gone >= (_REPORTED_BYTES if self._counts else 1):
             self._wants_cursor = False
-            self._told_at = self.cursor
-            self._say(frames, CursorTold(cursor=str(self.cursor)))
+            self._reported_at = self.cursor
+            self._say(frames, CursorReport(cursor=str(self.cursor)))
 
 
 def _flush(frames: list[bytes], pieces: list[bytes]) -> None:

@@ -1,11 +1,8 @@
 """One viewer of a process: `Viewer` takes its messages, sends its output, and ends with either side.
 
-The frames come from `TerminalOutput`, typed input goes through `TypedInput`. Which process a viewer may see was decided by
-`door`.
+The frames come from `TerminalOutput`. Which process a viewer may see was decided by `door`.
 
-One viewer's input on its way to the process: `TypedInput`.
-
-Bounded: while a process does not read its input, 64 KiB wait here. Then the viewer's messages are not read any more, and further
+`TypedInput` is a viewer's input on its way to the process. While a process does not read its input, 64 KiB wait here. Then the viewer's messages are not read any more, and further
 input waits in the client's own buffers. No input is dropped as long as the process lives. Whether a viewer may type is decided by
 `viewer`.
 """
@@ -55,7 +52,7 @@ class TypedInput:
         process: Process,
         acting: AuditedControls,
         *,
-        tell: Callable[[OutliveError], None],
+        report: Callable[[OutliveError], None],
         is_gone: Callable[[], bool],
     ) -> None:
         """Write to `process` by `acting`.
@@ -63,14 +60,14 @@ class TypedInput:
         Args:
             process: The process that gets the input.
             acting: The verbs as the viewer's principal, which the audit log records.
-            tell: Called with the error when input is stuck, or did not arrive.
+            report: Called with the error when input is stuck, or did not arrive.
             is_gone: Returns whether the viewer has left: no message is read while input waits for room, so no other check sees
                 it.
         """
         self._is_gone = is_gone
         self._process = process
         self._acting = acting
-        self._tell = tell
+        self._report = report
         self._waiting = bytearray()
         self._is_writing = False
         self._changed = asyncio.Event()
@@ -136,11 +133,11 @@ class TypedInput:
             try:
                 await self._acting.write(self._process, piece)
             except LimitExceeded as error:
-                self._tell(error)
+                self._report(error)
                 if "waiting_bytes" in error.details:
                     return  # the keeper holds this piece; the next one waits behind it
             except OutliveError as error:
-                self._tell(error)
+                self._report(error)
                 if error.code == "process_queued":  # it has no input before it runs: try again
                     await asyncio.sleep(_AGAIN_S)
                     continue
@@ -193,14 +190,14 @@ class Viewer:
         self._keyboard = TypedInput(
             view.process,
             view.acting,
-            tell=lambda error: self._tell("input", error),
+            report=lambda error: self._report("input", error),
             is_gone=lambda: outbox.is_closed,
         )
-        self.showing = TerminalOutput(
+        self.output = TerminalOutput(
             view.process, view.log, view.cursor, is_controlled=view.is_controlled, over=self._finish
         )
         self._follower = Sender(
-            self.showing, outbox, spawn=self._spawn, fail=self._fail, shows_partial=False, reads=True
+            self.output, outbox, spawn=self._spawn, fail=self._fail, shows_partial=False, reads=True
         )
 
     async def run(self) -> None:
@@ -252,7 +249,7 @@ class Viewer:
         except TimeoutError:
             pass  # the request was sent, and takes effect later
         except OutliveError as error:
-            self._tell("resize", error)
+            self._report("resize", error)
 
     async def _receive(self) -> None:
         """Take messages until the socket ends."""
@@ -276,7 +273,7 @@ class Viewer:
     async def _type(self, data: bytes) -> None:
         if self._view.is_readonly:
             # Dropped, and the connection goes on: terminal emulators answer a program's queries by themselves.
-            self._tell("input", _read_only())
+            self._report("input", _read_only())
         else:
             await self._keyboard.put(data)
 
@@ -287,14 +284,14 @@ class Viewer:
             message = decode_message(text)
             about = kind_of(message)
             if isinstance(message, Where):
-                self.showing.tell_cursor()
+                self.output.report_cursor()
                 self._follower.kick()
                 return
             if self._view.is_readonly:
                 raise _read_only()
             await self._do(message)
         except OutliveError as error:
-            self._tell(about, error)
+            self._report(about, error)
 
     async def _do(self, message: ClientMessage) -> None:
         process, acting = self._view.process, self._view.acting
@@ -310,9 +307,9 @@ class Viewer:
             case Where():
                 raise AssertionError("this was answered before")
 
-    def _tell(self, about: str, error: OutliveError) -> None:
+    def _report(self, about: str, error: OutliveError) -> None:
         """Send a notice that something did not happen, to a viewer that understands control messages."""
-        self.showing.notice(Notice(reason=error.code, message=error.message, about=about))
+        self.output.notice(Notice(reason=error.code, message=error.message, about=about))
         self._follower.kick()
 
     def _finish(self) -> None:

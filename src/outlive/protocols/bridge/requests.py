@@ -4,7 +4,7 @@ Each function returns the UTF-8 bytes of one message: the four requests of the d
 own extension gets. A `request_id` is never used again; answers repeat it.
 
 `RequestMatcher` serves one connection. An answer ends its request once. One that comes again, too late, or without a request is
-told apart for the log, and changes nothing (promise S3.3). Time limits are the caller's, which then calls `expire`.
+distinguished for the log, and changes nothing (promise S3.3). Time limits are the caller's, which then calls `expire`.
 """
 
 from collections import OrderedDict
@@ -79,18 +79,18 @@ def _message(kind: str, request_id: str, **members: _Value) -> bytes:
     return _ENCODER.encode({"type": kind, "id": request_id, "data": members})
 
 
-Asking = Literal["ping", "create_terminal", "execute", "close_terminal"]
+RequestKind = Literal["ping", "create_terminal", "execute", "close_terminal"]
 Answer = Pong | TerminalCreated | Success | Failure | Broken
 _Why = Literal["again", "late", "unasked", "not a pong"]
 
 # The answers that fit each request; any other answer ends the request as broken.
-_FITTING: dict[Asking, tuple[type[Answer], ...]] = {
+_FITTING: dict[RequestKind, tuple[type[Answer], ...]] = {
     "ping": (Pong,),
     "create_terminal": (TerminalCreated, Failure, Broken),
     "execute": (Success, Failure, Broken),
     "close_terminal": (Success, Failure, Broken),
 }
-_REMEMBERED = 256  # ids of ended requests that are still told apart from ids that were never used
+_REMEMBERED = 256  # ids of ended requests that are still distinguished from ids that were never used
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Settled:
     """An answer that ended a request; a `Broken` one says what is wrong with it."""
 
     request_id: str
-    asking: Asking
+    kind: RequestKind
     answer: Answer
 
 
@@ -114,32 +114,32 @@ class RequestMatcher:
 
     def __init__(self) -> None:
         """Begin without requests."""
-        self._open: dict[str, Asking] = {}
+        self._open: dict[str, RequestKind] = {}
         self._ended: OrderedDict[str, _Why] = OrderedDict()
 
     def __len__(self) -> int:
         """Return how many requests wait for an answer."""
         return len(self._open)
 
-    def begin(self, request_id: str, asking: Asking) -> None:
+    def begin(self, request_id: str, kind: RequestKind) -> None:
         """Wait for the answer to a request; ids are never used again."""
         if request_id in self._open or request_id in self._ended:
             raise AssertionError("an id of ours is unique")
-        self._open[request_id] = asking
+        self._open[request_id] = kind
 
     def take(self, answer: Answer) -> Settled | Ignored:
         """Find the request of an answer. An answer of the wrong kind ends it, too: no other answer will come."""
         request_id = answer.request_id
-        asking = None if request_id is None else self._open.get(request_id)
-        if request_id is None or asking is None:
+        kind = None if request_id is None else self._open.get(request_id)
+        if request_id is None or kind is None:
             return Ignored(self._ended.get(request_id or "", "unasked"))
         # A wrong answer to a ping is no sign of life, so the ping goes on waiting; every other request ends.
-        if not isinstance(answer, _FITTING[asking]):
-            if asking == "ping":
+        if not isinstance(answer, _FITTING[kind]):
+            if kind == "ping":
                 return Ignored("not a pong")
-            answer = Broken(f"{type(answer).__name__} is no answer to {asking}", request_id)
+            answer = Broken(f"{type(answer).__name__} is no answer to {kind}", request_id)
         self._end(request_id, "again")
-        return Settled(request_id, asking, answer)
+        return Settled(request_id, kind, answer)
 
     def expire(self, request_id: str) -> bool:
         """Stop waiting for an answer; return whether one was still missing."""

@@ -19,14 +19,14 @@ from outlive.frontends.mcp.http.calls import Calls
 from outlive.frontends.mcp.http.handshake import Extend, HandshakeMessages, SdkLoader, SdkServer
 from outlive.frontends.mcp.http.requests import (
     HANDSHAKE_REVISIONS,
-    Bad,
     EventStream,
     HttpExchange,
+    InvalidMessage,
     Message,
+    accepted_of,
     gone,
     header,
     parse_message,
-    wants_of,
 )
 from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp.tools.calls import Caller
@@ -103,7 +103,7 @@ class McpEndpoint:
             send=send,
             access=access_of(scope),
             revision=revision,
-            wants=wants_of(header(scope["headers"], b"accept"), is_raw=revision is None),
+            accepted=accepted_of(header(scope["headers"], b"accept"), is_raw=revision is None),
         )
         if exchange.access.scope is Scope.HELLO:
             greeted = await _greeting(exchange, self._max_message_bytes)
@@ -138,7 +138,7 @@ class McpEndpoint:
 
     async def _get(self, exchange: HttpExchange) -> None:
         """Keep a stream open on which nothing comes: what a request has to report comes with its own answer."""
-        if not exchange.wants.events:
+        if not exchange.accepted.events:
             await exchange.refuse(406, "Not acceptable: this answers with text/event-stream.")
         elif (session := await self._session(exchange)) is not None:
             stream = EventStream(exchange.send, (session.header,))
@@ -167,12 +167,12 @@ class McpEndpoint:
         if body is None:
             return
         message = parse_message(body)
-        if isinstance(message, Bad):
+        if isinstance(message, InvalidMessage):
             await exchange.refuse(400, message.message, code=message.code, request_id=message.request_id)
         elif message.is_enveloped and exchange.is_raw:
             sentence = "The request names a revision in _meta, but there is no MCP-Protocol-Version header."
             await exchange.refuse(400, sentence, code=_HEADER_MISMATCH, request_id=message.request_id)
-        elif not (exchange.wants.json or exchange.wants.events):
+        elif not (exchange.accepted.json or exchange.accepted.events):
             await exchange.refuse(406, "Not acceptable: accept application/json and text/event-stream.")
         elif message.kind == "request" and message.method == "initialize":
             await self._messages.initialize(exchange, message)

@@ -47,7 +47,7 @@ _RAW_INITIALIZE = {
 # (method, params, seconds) -> the client's response: an object with `result` or `error`.
 Ask = Callable[[str, Mapping[str, Any] | None, float | None], Awaitable[Mapping[str, Any]]]
 
-_PATIENCE_S = 600.0  # a person may have to answer, who may also have left for ever
+_PATIENCE_S = 600.0  # a person may have to answer; a person who has left is not waited for without end
 _RequestKey = tuple[str, str | None, str]
 
 
@@ -217,9 +217,9 @@ class HandshakeMessages:
             raise AssertionError("a request has an id")
         caller = _caller(exchange, session, message.request_id)
         request = self._calls.expect(caller)  # before anything is awaited: a cancel must find it from now on
-        wants = exchange.wants
+        accepted = exchange.accepted
         stream = EventStream(exchange.send)
-        if exchange.is_raw and wants.events and message.tool == BACKGROUND_TOOL:
+        if exchange.is_raw and accepted.events and message.tool == BACKGROUND_TOOL:
             with contextlib.closing(request):
                 await stream_background(
                     self._toolbox,
@@ -237,7 +237,7 @@ class HandshakeMessages:
 
         async def work() -> bytes:
             with contextlib.closing(request):
-                listener = notify if wants.events else None
+                listener = notify if accepted.events else None
                 if self._plain_calls.takes(message):
                     return orjson.dumps(await self._plain_calls.answer(message, caller, listener))
                 sdk = await self._sdk.get()
@@ -258,7 +258,7 @@ class HandshakeMessages:
             return
         if request.is_cancelled() and not exchange.is_raw:
             # A cancelled request gets no response (MCP revision 2025-11-25, "Cancellation"); the HTTP one ends empty.
-            if wants.events:
+            if accepted.events:
                 await stream.write(b"", is_last=True)
             else:
                 await exchange.answer(202)
@@ -283,7 +283,7 @@ class HandshakeMessages:
         task.add_done_callback(self._works.discard)
         leaving = asyncio.create_task(gone(exchange.receive), name="mcp exchange, the other end")
         try:
-            if exchange.wants.events:
+            if exchange.accepted.events:
                 await stream.until_first({task, leaving})
             else:
                 await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)

@@ -36,7 +36,7 @@ from outlive.protocols.sse import (
 )
 
 _NAMES = ("stdout", "stderr")
-_TURN_BYTES = 64 * 1024  # 32 768 lines of one character: 3 ms, before it is anybody else's turn
+_TURN_BYTES = 64 * 1024  # 32 768 lines of one character: 3 ms, before it is another task's turn
 _MAX_LINE_BYTES = 256 * 1024  # a longer line comes in several events, marked as parts
 
 
@@ -201,7 +201,7 @@ async def stream_background(
 
 
 async def _follow(process: Process, caller: Caller, stream: EventStream) -> None:
-    if not process.status.is_acknowledged:  # its group is full: whoever asked hears at once that it waits
+    if not process.status.is_acknowledged:  # its group is full: the client learns at once that it waits
         await stream.write(COMMENT)
         await until(process, lambda one: one.status.is_acknowledged)  # or it was cancelled there
     started = {"pid": process.record.pid, "status": "started", "request_id": caller.request_id}
@@ -230,7 +230,7 @@ async def _last_event(
     try:
         following.result()
         outcome = await toolbox.background_result(process)
-    except Exception as error:  # the stream has begun: whatever it is, the caller learns it here
+    except Exception as error:  # the stream has begun: the caller gets every error here
         reference = secrets.token_hex(4)
         _logger.exception("following a process failed", extra={"reference": reference})
         text = error.message if isinstance(error, OutliveError) else "Something went wrong"

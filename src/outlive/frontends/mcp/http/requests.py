@@ -24,7 +24,7 @@ _INVALID_REQUEST = -32600
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class InvalidMessage:
     """A body that is no message: the JSON-RPC error that answers it, with the id where one was seen."""
 
     code: int
@@ -65,7 +65,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Wants:
+class Accepted:
     """What the caller takes as an answer."""
 
     json: bool
@@ -77,7 +77,7 @@ def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
     return next((value.decode("latin-1").strip() for key, value in headers if key == name), None)
 
 
-def wants_of(accept: str | None, *, is_raw: bool) -> Wants:
+def accepted_of(accept: str | None, *, is_raw: bool) -> Accepted:
     """Return what an Accept header asks for (RFC 9110, section 12.5.1, without weights).
 
     A raw caller gets JSON unless it names event streams and not JSON; where both are named, a background call is
@@ -86,35 +86,37 @@ def wants_of(accept: str | None, *, is_raw: bool) -> Wants:
     names = {part.partition(";")[0].strip().lower() for part in (accept or "").split(",")}
     if is_raw:
         events = "text/event-stream" in names
-        return Wants(
+        return Accepted(
             json=not events or bool(names & {"application/json", "application/*", "*/*"}), events=events
         )
-    return Wants(
+    return Accepted(
         json=bool(names & {"application/json", "application/*", "*/*"}),
         events=bool(names & {"text/event-stream", "text/*", "*/*"}),
     )
 
 
-def parse_message(body: bytes) -> Message | Bad:
+def parse_message(body: bytes) -> Message | InvalidMessage:
     """Return the one message of a body. Batches are of one old revision only and are refused. Never raises."""
     try:
         raw = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        return Bad(_PARSE_ERROR, f"Parse error: {error}")
+        return InvalidMessage(_PARSE_ERROR, f"Parse error: {error}")
     if not isinstance(raw, dict):
-        return Bad(_INVALID_REQUEST, "The body is one JSON-RPC message: a JSON object.")
+        return InvalidMessage(_INVALID_REQUEST, "The body is one JSON-RPC message: a JSON object.")
     request_id = raw.get("id")
     if "id" in raw and (isinstance(request_id, bool) or not isinstance(request_id, str | int)):
-        return Bad(_INVALID_REQUEST, "The id of a request is a string or a whole number.")
+        return InvalidMessage(_INVALID_REQUEST, "The id of a request is a string or a whole number.")
     if raw.get("jsonrpc") != "2.0":
-        return Bad(_INVALID_REQUEST, 'A message carries "jsonrpc": "2.0".', request_id)
+        return InvalidMessage(_INVALID_REQUEST, 'A message carries "jsonrpc": "2.0".', request_id)
     if "method" not in raw:
         if request_id is not None and ("result" in raw) != ("error" in raw):
             return Message(kind="response", request_id=request_id, outcome=raw)
-        return Bad(_INVALID_REQUEST, "A request names its method.", request_id)
+        return InvalidMessage(_INVALID_REQUEST, "A request names its method.", request_id)
     method, params = raw["method"], raw.get("params")
     if not isinstance(method, str) or not (params is None or isinstance(params, dict)):
-        return Bad(_INVALID_REQUEST, "The method is a string, the params are an object.", request_id)
+        return InvalidMessage(
+            _INVALID_REQUEST, "The method is a string, the params are an object.", request_id
+        )
     kind: Literal["request", "notification"] = "notification" if request_id is None else "request"
     return Message(kind=kind, method=method, params=params, request_id=request_id)
 
@@ -193,7 +195,7 @@ class HttpExchange:
     send: Send
     access: Access
     revision: str | None
-    wants: Wants
+    accepted: Accepted
 
     @property
     def is_raw(self) -> bool:
@@ -230,7 +232,7 @@ class HttpExchange:
 
     async def respond(self, response: bytes, headers: Headers = ()) -> None:
         """Answer a message with its response, in the form that the caller accepts."""
-        if self.wants.json:
+        if self.accepted.json:
             await self.answer(200, response, headers)
         else:
             stream = EventStream(self.send, headers)

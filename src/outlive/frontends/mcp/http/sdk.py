@@ -1,15 +1,13 @@
-"""The official MCP SDK behind the door: only this file, `sdk_callers` and `sdk_tasks` import it.
+"""The official MCP SDK behind the endpoint: only this file imports it.
 
-Importing this takes 0.6 s: `loading` does that in a thread, at the first request. Requests of the handshake
+Importing this takes 0.6 s: `handshake.SdkLoader` does that in a thread, at the first request. Requests of the handshake
 revisions run one by one through the SDK's driver for single exchanges, whatever became of the server in between;
 2026-07-28 is the SDK's own HTTP entry.
 
-The methods of the extension `io.modelcontextprotocol/tasks` on the SDK's server, which knows no tasks itself.
-
-Owns what every implementation of `Tasks` shares: the revision, the declared capability, the header Mcp-Name, the
-errors. The extension's specification of 2026-07-28 says "Error Handling" and "Routing Headers".
-
-Who makes a request, read from the SDK's context: the principal our endpoint named, and what the client declares.
+`offer_tasks` adds the methods of the extension `io.modelcontextprotocol/tasks` to the SDK's server, which knows no tasks itself. It
+checks what every implementation of `Tasks` shares: the revision, the declared capability, the header Mcp-Name, the errors (the
+extension's specification of 2026-07-28, "Error Handling" and "Routing Headers"). `caller_of` reads the caller of a request from the
+SDK's context: the principal that our endpoint has named, and what the client declares.
 """
 
 import contextlib
@@ -59,7 +57,7 @@ from outlive.frontends.mcp.tools.tasks import Tasks
 from outlive.frontends.mcp.tools.toolbox import Toolbox
 from outlive.protocols.mcp.tasks import REQUIRED_CAPABILITY, TASKS_EXTENSION
 
-CALLER = "outlive.mcp_caller"  # in the ASGI scope: who asks, without the request's id
+CALLER = "outlive.mcp_caller"  # in the ASGI scope: the caller, without the request's id
 
 Context = ServerRequestContext[dict[str, Any], Any]
 
@@ -176,7 +174,7 @@ class Sdk:
         )
         self._server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
         offer_tasks(self._server, toolbox.tasks)
-        self._server.middleware.clear()  # OpenTelemetry spans, which nobody here collects
+        self._server.middleware.clear()  # OpenTelemetry spans, which are not collected here
         if extend is not None:
             extend(self._server)
         self._modern = StreamableHTTPSessionManager(
@@ -190,7 +188,7 @@ class Sdk:
             yield
 
     async def serve_modern(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request of 2026-07-28, or of a revision that nobody knows."""
+        """Answer one HTTP request of 2026-07-28, or of an unknown revision."""
         await self._modern.handle_request({**scope, CALLER: caller}, receive, send)
 
     async def exchange(
@@ -206,7 +204,7 @@ class Sdk:
 
         Args:
             message: A request.
-            caller: Who asks.
+            caller: The client.
             revision: The revision that the session speaks.
             notify: Sends a notification (JSON) that belongs to this request; None drops them.
             ask: Asks the client something that belongs to this request; None refuses to.
@@ -248,7 +246,7 @@ class Sdk:
 
         async def progress(text: str) -> None:
             nonlocal count
-            count += 1  # the number must grow; how far a command is, nobody knows
+            count += 1  # the number must grow; how far a command is, is not known
             await context.session.report_progress(count, message=text)
 
         try:
@@ -278,7 +276,7 @@ class _Exchange:
 
     @property
     def transport(self) -> TransportContext:
-        """What the SDK wants to know of the transport."""
+        """What the SDK needs to know of the transport."""
         return TransportContext(kind="streamable-http", can_send_request=self.can_send_request)
 
     async def send_raw_request(

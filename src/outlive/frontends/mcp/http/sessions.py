@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from outlive.core.layout import Layout
 
 _KEY_BYTES = 32
-_TAG_BYTES = 18  # 144 bits: nobody guesses it, and it is 24 characters of base64 without padding
+_TAG_BYTES = 18  # 144 bits: no client guesses it, and it is 24 characters of base64 without padding
 # 2 MB of names. At fifty ended sessions a day the first ones are forgotten after three and a half years.
 _MAX_ENDED = 65536
-_ISSUED_DIGITS = 8  # hexadecimal digits of a name that tell the second it was made in, until 2106
+_ISSUED_DIGITS = 8  # hexadecimal digits of a name that say the second it was made in, until 2106
 _FLOOR = "<"  # begins the word of the file before which all sessions are over
 # <seconds, 12 random bytes as hex>.<revision>.<signature>: visible ASCII, as the MCP revisions ask of a session id.
 _ID = re.compile(r"([0-9a-f]{32})\.([0-9]{4}-[0-9]{2}-[0-9]{2})\.([A-Za-z0-9_-]{24})", re.ASCII)

@@ -145,7 +145,7 @@ async def list_all(call: ToolCall, asked: ListArguments) -> Outcome:
 
 
 async def _start(call: ToolCall, asked: RunArguments, *, in_background: bool) -> tuple[Process, bool]:
-    """Start what was asked for, or find what the same key started; tell which."""
+    """Start what was asked for, or find what the same key started; return whether it is new."""
     command = call.make_command(
         asked,
         line=asked.command,

@@ -176,26 +176,26 @@ class ToolCall:
     ) -> None:
         clock = asyncio.get_running_loop().time
         news, heartbeat_s = News(process), self.runner.settings.heartbeat_s
-        started = told = clock()
+        started = reported = clock()
         while True:
             woken.clear()
             is_over = process.is_complete or clock() >= deadline
             text = news.take(is_last=process.is_complete)
-            if not text and not is_over and clock() - told >= heartbeat_s:
+            if not text and not is_over and clock() - reported >= heartbeat_s:
                 text = f"[still running after {clock() - started:.0f} s]"
             if text:
                 await progress(text)
-                told = clock()
+                reported = clock()
             if is_over:
                 return
-            await _until_complete(process, at=min(deadline, told + _COALESCE_S))
+            await _until_complete(process, at=min(deadline, reported + _COALESCE_S))
             if not (process.is_complete or news.is_waiting):
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout_at(min(deadline, told + heartbeat_s)):
+                    async with asyncio.timeout_at(min(deadline, reported + heartbeat_s)):
                         await woken.wait()
 
     async def end(self, process: Process, *, note: str, grace_s: float | None = None) -> bool:
-        """End a process's whole tree for the caller and wait for that; tell whether the KILL was needed.
+        """End a process's whole tree for the caller and wait for that; return whether the KILL was needed.
 
         Raises:
             BackendUnavailable: The keeper does not answer, or the tree is not gone some seconds after the KILL.

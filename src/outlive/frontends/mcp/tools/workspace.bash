@@ -24,7 +24,7 @@ fi
 
 # A brace group, so that neither `set -x` nor a DEBUG trap shows on the command's streams what happens in it.
 trap -- "{ . ${BASH_SOURCE[0]@Q} ${OUTLIVE_STATE_DIR@Q}/processes/${OUTLIVE_PROCESS_ID@Q}/workspace || :; } >/dev/null 2>&1" EXIT
-unset -v BASH_ENV # shells below this one are nobody's workspace
+unset -v BASH_ENV # shells below this one belong to no workspace
 if [[ -v OUTLIVE_BASH_ENV ]]; then # the user's own
     export BASH_ENV=$OUTLIVE_BASH_ENV
     unset -v OUTLIVE_BASH_ENV
