@@ -31,7 +31,7 @@ from outlive.frontends.mcp.http.door import McpHttpFrontend, send_rpc_error
 from outlive.frontends.rest.door import PATH as REST_PATH
 from outlive.frontends.rest.door import PROBE_PATHS, RestFrontend, found_so_far
 from outlive.frontends.rest.door import dialect as rest_dialect
-from outlive.frontends.rest.slugs import DOCS_PATH
+from outlive.frontends.rest.problems import DOCS_PATH
 from outlive.frontends.terminal.door import PATH as TERMINAL_PATH
 from outlive.frontends.terminal.door import TerminalFrontend, send_refusal
 from outlive.late_services import mcp_service, rest_service

@@ -44,11 +44,11 @@ def mcp_service(
 
 def rest_service(engine: Engine, terminals: Terminals, settings: Settings) -> LoadedRest:
     """Build the REST service; called at the first REST request."""
-    # Start-up time: FastAPI takes longer to import than everything else together.
+    # Start-up time: most servers are never asked over REST.
     from outlive.frontends.rest.door import RestSettings  # noqa: PLC0415
-    from outlive.frontends.rest.service import RestService as FastApiService  # noqa: PLC0415
+    from outlive.frontends.rest.service import RestService  # noqa: PLC0415
 
-    return FastApiService(
+    return RestService(
         engine,
         RestSettings(
             version=__version__,

@@ -13,7 +13,7 @@ import websockets
 
 from outlive.frontends.jsonrpc.methods import METHODS
 from outlive.frontends.mcp.tools.table import TOOL_SETS
-from outlive.frontends.rest import scopes as rest_scopes
+from outlive.frontends.rest import service as rest_service
 from outlive.policy.access import Scope
 from outlive.protocols.mcp.tasks import TaskCall
 from tests.attacks.attacking import Requests, create_token
@@ -173,7 +173,7 @@ class _Scene:
 def test_every_verb_that_changes_something_is_tried() -> None:
     """A new one has to be named above, with its attempt."""
     routes: dict[tuple[str, ...], Scope] = {
-        (method, path.removesuffix("/")): scope for (method, path), scope in rest_scopes.SCOPES.items()
+        (method, path.removesuffix("/")): scope for (method, path), scope in rest_service.SCOPES.items()
     }
     tools: dict[tuple[str, ...], Scope] = {("mcp", tool.name): tool.scope for tool in TOOL_SETS["all"]}
     scopes: dict[tuple[str, ...], Scope] = {(name,): one.scope for name, one in METHODS.items()}

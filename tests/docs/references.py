@@ -13,7 +13,7 @@ from outlive.core.errors import SLUGS, error_from_slug
 from outlive.core.hints import MEANINGS
 from outlive.frontends.jsonrpc.methods import METHODS
 from outlive.frontends.mcp.tools.table import COMMAND_TOOLS, LEAN_TOOLS, PROCESS_TOOLS, TERMINAL_TOOLS
-from outlive.frontends.rest.slugs import HTTP_SLUGS
+from outlive.frontends.rest.problems import HTTP_SLUGS
 from outlive.operations.schemas import member_names
 from outlive.operations.table import OPERATIONS
 from outlive.protocols.jsonrpc.answers import ERROR_NUMBERS

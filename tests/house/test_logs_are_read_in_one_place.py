@@ -19,7 +19,7 @@ _RAW = {
     "engine/queries.py",
     "engine/terminals/execution.py",  # looks for marks, gives nothing else
     "frontends/jsonrpc/subscriptions.py",
-    "frontends/rest/context.py",
+    "frontends/rest/routes.py",
     "frontends/rest/output.py",
     "frontends/terminal/door.py",
     "store/log_mask.py",

@@ -16,8 +16,8 @@ from bench.proc import resident_kb
 from outlive.core.errors import SLUGS, BackendUnavailable, OutliveError
 from outlive.engine import Engine
 from outlive.frontends.rest.door import RestSettings
+from outlive.frontends.rest.problems import HTTP_SLUGS, known_problems
 from outlive.frontends.rest.service import RestService
-from outlive.frontends.rest.slugs import HTTP_SLUGS, known_problems
 from outlive.server.error_formats import STATUS
 from tests.frontends.serving import admitted, served
 from tests.rest.rest_caller import RestCaller

@@ -218,6 +218,37 @@ def test_a_filter_that_makes_no_sense_is_refused(rest: RestCaller, query: str) -
 
 
 @pytest.mark.promise("R.problem")
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "place"),
+    [
+        ("GET", f"{_ALL}?limit=0", {}, "query.limit"),
+        ("GET", f"{_ALL}?state=running&state=gone", {}, "query.state"),
+        ("GET", f"{_ALL}/short", {}, "path.process_id"),
+        ("GET", f"{_ALL}/{'0' * 26}/wait?timeout=nan", {}, "query.timeout"),
+        ("GET", f"{_ALL}/{'0' * 26}/output?raw=maybe", {}, "query.raw"),
+        ("GET", f"{_ALL}/{'0' * 26}/follow", {"Last-Event-ID": "0" * 61}, "header.last-event-id"),
+        ("POST", "/api/async/process/terminate_by_pid/", {}, "query.pid"),
+        ("POST", "/api/async/process/terminate_by_pid/?pid=x", {}, "query.pid"),
+    ],
+)
+def test_a_parameter_that_is_refused_is_named_with_its_place(
+    rest: RestCaller, method: str, path: str, headers: dict[str, str], place: str
+) -> None:
+    problem = rest.refused(method, path, status=422, headers=headers)
+    (error,) = problem["details"]["errors"]
+    assert (problem["slug"], error["place"]) == ("invalid_params", place)
+    assert problem["detail"] == f"{place}: {error['message']}"
+
+
+def test_a_flag_is_said_in_any_usual_word_and_the_last_of_two_values_counts(rest: RestCaller) -> None:
+    process = rest.start("sleep 60")
+    path = f"{_ALL}/{process['process_id']}"
+    for word in ("no", "off", "0", "False"):
+        assert rest.refused("DELETE", f"{path}?force={word}", status=409)["slug"] == "process_running"
+    rest.call("DELETE", f"{path}?force=no&force=Yes")
+
+
+@pytest.mark.promise("R.problem")
 @pytest.mark.parametrize("process_id", ["0" * 26, "7" + "z" * 25])
 def test_an_unknown_process_is_a_problem_on_every_path(rest: RestCaller, process_id: str) -> None:
     path = f"{_ALL}/{process_id}"

@@ -4,42 +4,117 @@ How a process is named is each frontend's own: JSON-RPC by a member `process_id`
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from types import MappingProxyType
+from typing import Annotated, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from outlive.core.process import merge_tags
+from outlive.core.lifecycle import signal_number
+from outlive.core.process import ProcessRecord, merge_tags
 from outlive.operations.requests import Cells, Group, Seconds, TagChanges
 
 
-class Control(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class _Recorded(Protocol):
+    """A process, as far as a control has to know it."""
+
+    @property
+    def record(self) -> ProcessRecord: ...
+
+
+_Process = TypeVar("_Process", bound=_Recorded)
+_Process_contra = TypeVar("_Process_contra", bound=_Recorded, contravariant=True)
+
+
+class ControlVerbs(Protocol[_Process_contra]):
+    """What carries controls out for a caller (the engine's `AuditedControls`); what a process is, is the engine's to say."""
+
+    async def pause(self, process: _Process_contra, /) -> None:
+        """Stop the whole tree until `resume`."""
+
+    async def resume(self, process: _Process_contra, /) -> None:
+        """Continue the whole tree."""
+
+    async def cancel(
+        self, process: _Process_contra, /, *, grace_s: float | None = None, note: str = ""
+    ) -> None:
+        """End the whole tree."""
+
+    async def signal(self, process: _Process_contra, number: int, /, *, whole_tree: bool = False) -> None:
+        """Send a signal."""
+
+    async def resize(self, process: _Process_contra, rows: int, cols: int, /) -> None:
+        """Set the terminal's window size."""
+
+    async def relabel(
+        self, process: _Process_contra, /, *, tags: Mapping[str, str], group: str | None
+    ) -> None:
+        """Give it other tags and another group."""
+
+
+class ProcessControl(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """A request that does one thing to a process that is there; nothing is answered but how the process is then."""
+
+    async def apply(self, verbs: ControlVerbs[_Process], process: _Process) -> None:
+        """Do it. The first paragraph of a subclass's docstring is published."""
+        raise NotImplementedError
+
+
+class Control(ProcessControl, kw_only=True, frozen=True):
     """What to do with the whole tree."""
 
     grace: Annotated[Seconds | None, Meta(description="For cancel: seconds between TERM and KILL.")] = None
 
 
-class ControlRequest(Control, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class ControlRequest(Control, kw_only=True, frozen=True):
     """What to do with the whole tree."""
 
     action: Literal["pause", "resume", "cancel"]
 
+    async def apply(self, verbs: ControlVerbs[_Process], process: _Process) -> None:
+        """Pause, resume or cancel the whole tree. Repeating it is a success; a cancel is answered before the end."""
+        match self.action:
+            case "pause":
+                await verbs.pause(process)
+            case "resume":
+                await verbs.resume(process)
+            case "cancel":
+                await verbs.cancel(process, grace_s=self.grace, note="Cancelled by request.")
 
-class SignalRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+
+class SignalRequest(ProcessControl, kw_only=True, frozen=True):
     """A signal by number or name."""
 
     signal: Annotated[int | str, Meta(description="A number, or a name like INT or SIGINT.")]
     whole_tree: Annotated[bool, Meta(description="Everything below the main process gets it, too.")] = False
 
+    async def apply(self, verbs: ControlVerbs[_Process], process: _Process) -> None:
+        """Send a signal to the main process, or to its whole tree."""
+        await verbs.signal(process, signal_number(self.signal), whole_tree=self.whole_tree)
 
-class Resize(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+
+class Resize(ProcessControl, kw_only=True, frozen=True):
     """A terminal's window size."""
 
     rows: Annotated[Cells, Meta(description="Character cells: height.")]
     cols: Annotated[Cells, Meta(description="Character cells: width.")]
 
+    async def apply(self, verbs: ControlVerbs[_Process], process: _Process) -> None:
+        """Set the terminal's window size."""
+        await verbs.resize(process, self.rows, self.cols)
 
-class Changes(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+
+# Each control by the name of its operation, with an example. REST makes a route of each.
+CONTROLS: Mapping[str, tuple[type[ProcessControl], dict[str, object]]] = MappingProxyType(
+    {
+        "control": (ControlRequest, {"action": "cancel", "grace": 5}),
+        "signal": (SignalRequest, {"signal": "INT"}),
+        "resize": (Resize, {"rows": 50, "cols": 132}),
+    }
+)
+
+
+class Changes(ProcessControl, kw_only=True, frozen=True):
     """What to change of a process (as in RFC 7396): absent members stay, null removes."""
 
     tags: Annotated[
@@ -58,6 +133,11 @@ class Changes(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=T
         if isinstance(self.tags, UnsetType):
             return dict(tags), new_group
         return {} if self.tags is None else merge_tags(tags, self.tags), new_group
+
+    async def apply(self, verbs: ControlVerbs[_Process], process: _Process) -> None:
+        """Change tags and group, while it runs and afterwards."""
+        tags, group = self.applied(process.record.tags, process.record.group)
+        await verbs.relabel(process, tags=tags, group=group)
 
 
 class Approving(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -29,14 +29,14 @@ def decode_request(raw: bytes, shape: type[_Request]) -> _Request:
         raise _refusal(error) from None
 
 
-def convert_request(members: object, shape: type[_Request]) -> _Request:
-    """Return the request that decoded JSON makes.
+def convert_request(members: object, shape: type[_Request], *, is_text: bool = False) -> _Request:
+    """Return the request that decoded JSON makes; or texts, as an address holds them: "5" is a number, "true" is true.
 
     Raises:
         InvalidRequest: As `decode_request`.
     """
     try:
-        return msgspec.convert(members, shape)
+        return msgspec.convert(members, shape, strict=not is_text)
     except (msgspec.ValidationError, ValueError) as error:
         raise _refusal(error) from None
 

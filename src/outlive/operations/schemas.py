@@ -4,13 +4,15 @@ msgspec makes the schemas; here they get the form that their readers need.
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 Schema = dict[str, Any]
 
+_COMPONENTS = "#/components/schemas/{name}"
 _NULL: Schema = {"type": "null"}
 # What a model need not know to call a tool: a wrong value is refused with a sentence that says the bound.
 _BOUNDS = frozenset(
@@ -43,18 +45,28 @@ def arguments_schema(shape: type[msgspec.Struct], *, is_terse: bool = False) -> 
     return schema | {"properties": {name: members[name] for name in member_names(shape)}}
 
 
-def body_schemas(shapes: Mapping[type[msgspec.Struct], Schema]) -> dict[str, Schema]:
-    """Return the schemas of requests for an OpenAPI document, by name, with those that they refer to.
+def reference(shape: type[msgspec.Struct]) -> Schema:
+    """Return the schema that names another one of the same OpenAPI document."""
+    return {"$ref": _COMPONENTS.format(name=shape.__name__)}
 
-    `shapes` says for each what stands beside its schema. Names and titles are those that generators of clients go by.
+
+def component_schemas(
+    shapes: Iterable[type[msgspec.Struct]],
+    beside: Mapping[type[msgspec.Struct], Schema] = MappingProxyType({}),
+) -> dict[str, Schema]:
+    """Return the schemas of requests and answers for an OpenAPI document, by name, with those that they refer to.
+
+    `beside` says for some what stands beside its schema. Names and titles are those that generators of clients go by.
     """
-    _, components = msgspec.json.schema_components(shapes, ref_template="#/components/schemas/{name}")
-    beside = {shape.__name__: more for shape, more in shapes.items()}
-    return {name: _titled(schema) | beside.get(name, {}) for name, schema in components.items()}
+    _, components = msgspec.json.schema_components(shapes, ref_template=_COMPONENTS)
+    more = {shape.__name__: schema for shape, schema in beside.items()}
+    return {name: _titled(schema) | more.get(name, {}) for name, schema in components.items()}
 
 
 def _titled(schema: Schema) -> Schema:
-    """Return the schema of an object in the form of pydantic's, which the answers have: titles, and types of words."""
+    """Return a component in the form that generators of clients expect: titles of members, and types of words."""
+    if "properties" not in schema:  # an enumeration
+        return _typed(schema)
     members = {}
     for name, one in schema["properties"].items():
         refers = "$ref" in one or any("$ref" in other for other in one.get("anyOf", ()))
@@ -69,10 +81,14 @@ def _titled(schema: Schema) -> Schema:
 def _typed(schema: Schema) -> Schema:
     """Return a member's schema; a default of nothing is what leaving it out means."""
     found = {"type": "string", **schema} if "enum" in schema else dict(schema)
+    if len(found.get("enum", ())) == 1:
+        found["const"] = found.pop("enum")[0]
     if found.get("default", {}) in (None, {}):
         found.pop("default", None)
     if "anyOf" in found:
         found["anyOf"] = [_typed(one) for one in found["anyOf"]]
+    if "items" in found:
+        found["items"] = _typed(found["items"])
     return found
 
 

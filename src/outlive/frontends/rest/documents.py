@@ -1,154 +1,93 @@
 """The documented paths (promise S4.7): exact keys, five status words, local times without a zone."""
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
-
-from fastapi import APIRouter, Depends, Path, Query
-from starlette.responses import Response
-
 from outlive.core.command import Command
 from outlive.core.errors import ProcessNotFound
 from outlive.core.redactions import redacted_member
 from outlive.engine import Process, ProcessInfo
-from outlive.frontends.rest.bodies import describe_body, read_body
-from outlive.frontends.rest.context import RestContext, json_answer, problems
-from outlive.protocols.rest.answers import Finished, Started, Terminated, TrackedProcesses
-from outlive.protocols.rest.requests import BackgroundRequest, SyncRequest
+from outlive.frontends.rest.routes import Members, RestCall
+from outlive.protocols.rest.requests import BackgroundRequest, OfPid, OfTracked, SyncRequest
 from outlive.server.shown_output import duration_s, local_time, shown_output
 
-_MAX_PID = 2**31 - 1  # pid_t
-_Name = Annotated[
-    str, Path(description="A process id, or the request id it is listed under.", max_length=256)
-]
-_Pid = Annotated[int, Query(ge=1, le=_MAX_PID, description="Of a process that this server has started.")]
+
+async def terminate_by_pid(call: RestCall, asked: OfPid) -> Members:
+    """End a process's whole tree (TERM, the termination timeout, KILL) and answer when it is gone."""
+    return await call.registry.terminate_gracefully(pid=asked.pid, reason="Terminated by pid.")
 
 
-class DocumentRoutes:
-    """The routes below /api, each with and without the slash at its end."""
+async def list_(call: RestCall) -> Members:
+    """List the processes that run, newest first, then what has ended and left others running."""
+    running = await call.registry.list_all(running=True)
+    shown = [one for one in running if one.status == "running"]  # not what waits for its turn
+    processes = [_entry(one) for one in (*shown, *call.registry.leftovers())]
+    return {"processes": processes, "count": len(processes), **call.engine.disk.view()}
 
-    def __init__(self, context: RestContext) -> None:
-        """Answer from `context`."""
-        self._context = context
 
-    def add_to(self, router: APIRouter) -> None:
-        """Register the routes."""
+async def execute_background(call: RestCall, body: BackgroundRequest) -> Members:
+    """Start a command and answer at once."""
+    process = await _start(call, body)
+    return {**await _tracked(call, process), "process_id": process.process_id}
 
-        def add(path: str, answer: Callable[..., Awaitable[Response]], **told: Any) -> None:  # noqa: ANN401 -- FastAPI's own
-            router.add_api_route(path, answer, **told)
-            # Callers of the document leave the last slash out, too; it is described once.
-            router.add_api_route(path.removesuffix("/"), answer, include_in_schema=False, **told)
 
-        post, starts = ["POST"], problems(400, 403, 413, 415, 507)
-        add(
-            "/api/async/process/terminate_by_pid/",
-            self.terminate_by_pid,
-            methods=post,
-            response_model=Terminated,
-            responses=problems(404, 409),
-        )
-        add("/api/async/processes/list/", self.list, response_model=TrackedProcesses, responses=problems())
-        add(
-            "/api/async/execute/background/",
-            self.execute_background,
-            methods=post,
-            response_model=Started,
-            responses=starts,
-            openapi_extra=describe_body(BackgroundRequest),
-        )
-        add("/api/async/process/{process_id}/", self.get, response_model=Finished, responses=problems(404))
-        add(
-            "/api/async/process/terminate/{process_id}/",
-            self.terminate,
-            methods=post,
-            response_model=Terminated,
-            responses=problems(404, 409),
-        )
-        add(
-            "/api/sync/execute/",
-            self.execute,
-            methods=post,
-            response_model=Finished,
-            responses=starts,
-            openapi_extra=describe_body(SyncRequest),
-        )
+async def get(call: RestCall, asked: OfTracked) -> Members:
+    """Describe a process and what it has written so far."""
+    return await _finished(call, await _find(call, asked.process_id))
 
-    async def terminate_by_pid(self, pid: _Pid) -> Response:
-        """End a process's whole tree (TERM, the termination timeout, KILL) and answer when it is gone."""
-        ended = self._context.registry.terminate_gracefully
-        return json_answer(await ended(pid=pid, reason="Terminated by pid."))
 
-    async def list(self) -> Response:
-        """List the processes that run, newest first, then what has ended and left others running."""
-        running = await self._context.registry.list_all(running=True)
-        shown = [one for one in running if one.status == "running"]  # not what waits for its turn
-        processes = [_entry(one) for one in (*shown, *self._context.registry.leftovers())]
-        told = self._context.engine.disk.view()
-        return json_answer({"processes": processes, "count": len(processes), **told})
+async def terminate(call: RestCall, asked: OfTracked) -> Members:
+    """End a process by its id, as by its pid."""
+    process = await _find(call, asked.process_id)
+    ended = call.registry.terminate_gracefully
+    return await ended(request_id=process.process_id, reason="Terminated by process id.")
 
-    async def execute_background(
-        self, body: Annotated[BackgroundRequest, Depends(read_body(BackgroundRequest, needs_type=False))]
-    ) -> Response:
-        """Start a command and answer at once."""
-        process = await self._start(body)
-        return json_answer({**await self._tracked(process), "process_id": process.process_id})
 
-    async def get(self, process_id: _Name) -> Response:
-        """Describe a process and what it has written so far."""
-        return json_answer(await self._finished(await self._find(process_id)))
+async def execute(call: RestCall, body: SyncRequest) -> Members:
+    """Run a command and answer when it has ended. It goes on when the caller leaves before."""
+    process = await _start(call, body)
+    await call.first_of(call.engine.queries.wait(process))
+    return await _finished(call, process)
 
-    async def terminate(self, process_id: _Name) -> Response:
-        """End a process by its id, as by its pid."""
-        process = await self._find(process_id)
-        ended = self._context.registry.terminate_gracefully
-        return json_answer(await ended(request_id=process.process_id, reason="Terminated by process id."))
 
-    async def execute(
-        self, body: Annotated[SyncRequest, Depends(read_body(SyncRequest, needs_type=False))]
-    ) -> Response:
-        """Run a command and answer when it has ended. It goes on when the caller leaves before."""
-        process = await self._start(body)
-        await self._context.first_of(self._context.engine.queries.wait(process))
-        return json_answer(await self._finished(process))
+async def _start(call: RestCall, body: SyncRequest) -> Process:
+    command = Command(
+        line=body.command,
+        timeout_s=body.timeout,
+        grace_s=call.context.settings.termination_timeout_s,
+        detached=True,
+    )
+    return await call.engine.starts.start(command, owner=call.owner())
 
-    async def _start(self, asked: SyncRequest) -> Process:
-        command = Command(
-            line=asked.command,
-            timeout_s=asked.timeout,
-            grace_s=self._context.settings.termination_timeout_s,
-            detached=True,
-        )
-        return await self._context.engine.starts.start(command, owner=self._context.owner())
 
-    async def _find(self, name: str) -> Process:
-        info = await self._context.registry.get_by_request_id(name)
-        if info is None:
-            hint = "GET /api/async/processes/list/ lists what there is."
-            raise ProcessNotFound("process_not_found", f"There is no process {name[:40]!r}.", hint=hint)
-        return await self._context.engine.queries.find(info.process_id)
+async def _find(call: RestCall, name: str) -> Process:
+    info = await call.registry.get_by_request_id(name)
+    if info is None:
+        hint = "GET /api/async/processes/list/ lists what there is."
+        raise ProcessNotFound("process_not_found", f"There is no process {name[:40]!r}.", hint=hint)
+    return await call.engine.queries.find(info.process_id)
 
-    async def _tracked(self, process: Process) -> dict[str, object]:
-        info = await self._context.registry.get_by_request_id(process.process_id)
-        if info is None:  # removed meanwhile
-            raise ProcessNotFound("process_not_found", f"There is no process {process.process_id!r}.")
-        return _entry(info)
 
-    async def _finished(self, process: Process) -> dict[str, object]:
-        is_complete = process.is_complete  # before the output: a complete process goes with all of it
-        entry = await self._tracked(process)
-        limit_bytes = self._context.settings.max_output_bytes
-        shown = await shown_output(process, limit_bytes=limit_bytes)
-        record = process.record
-        return {
-            **entry,
-            "process_id": process.process_id,
-            "success": entry["status"] == "completed" if is_complete else None,
-            "stdout": shown.stdout,
-            "stderr": shown.stderr,
-            "duration": round(duration_s(record), 6),
-            "timeout": record.timeout_s,
-            "error": record.error,
-            **redacted_member(shown.redacted + record.redacted),
-        }
+async def _tracked(call: RestCall, process: Process) -> dict[str, object]:
+    info = await call.registry.get_by_request_id(process.process_id)
+    if info is None:  # removed meanwhile
+        raise ProcessNotFound("process_not_found", f"There is no process {process.process_id!r}.")
+    return _entry(info)
+
+
+async def _finished(call: RestCall, process: Process) -> dict[str, object]:
+    is_complete = process.is_complete  # before the output: a complete process goes with all of it
+    entry = await _tracked(call, process)
+    shown = await shown_output(process, limit_bytes=call.context.settings.max_output_bytes)
+    record = process.record
+    return {
+        **entry,
+        "process_id": process.process_id,
+        "success": entry["status"] == "completed" if is_complete else None,
+        "stdout": shown.stdout,
+        "stderr": shown.stderr,
+        "duration": round(duration_s(record), 6),
+        "timeout": record.timeout_s,
+        "error": record.error,
+        **redacted_member(shown.redacted + record.redacted),
+    }
 
 
 def _entry(info: ProcessInfo) -> dict[str, object]:

@@ -1,9 +1,7 @@
 """The REST door of the server: its paths, its two probes, and nothing else until somebody asks.
 
-What serves it (`service`, with FastAPI beneath) takes half a second to import; it arrives with the first request, in a
-thread. The probes do without it, so that a server that is only watched never loads it.
-
-What the REST door must be told.
+What serves it (`service`) arrives with the first request, in a thread (decision 41). The probes do without it, so that a
+server that is only watched never loads it.
 """
 
 import asyncio
@@ -20,7 +18,7 @@ from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.core.layout import DEGRADED
 from outlive.engine import Engine
-from outlive.frontends.rest.slugs import DOCS_PATH, send_problem
+from outlive.frontends.rest.problems import DOCS_PATH, send_problem
 from outlive.server.error_formats import SendError, send_json
 from outlive.server.http.front_page import refuse_method
 

@@ -1,197 +1,150 @@
-"""/v1/processes/{process_id}/output: by cursor, by range, the tail, a search; as JSON or as the bytes themselves."""
+"""/v1/processes/{process_id}/output: by cursor, by range, the tail, a search; as JSON or as the bytes themselves.
 
-from typing import Annotated, Any, Literal
+The event loop reads at most 256 KiB a turn; what takes longer is done in a thread, on a log of its own. Nothing is consumed.
+"""
 
-from fastapi import APIRouter, Query, Request
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from starlette.requests import HTTPConnection
 from starlette.responses import Response, StreamingResponse
 
-from outlive.core.cursor import Cursor
+from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import CursorExpired, InvalidRequest
 from outlive.core.redactions import Redactions, redacted_member
 from outlive.engine import Process
-from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
-from outlive.frontends.rest.pages import (
-    Extent,
-    Matches,
-    end_of,
-    gaps_within,
-    raw_pieces,
-    read_pieces,
-    redacted_in,
-    search,
-    start_of,
-    stream_number,
-    tail_of,
-)
+from outlive.frontends.rest.routes import Members, RestCall
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
-from outlive.protocols.jsonrpc.views import Encoding, page_view
-from outlive.protocols.rest.answers import MatchPage, OutputPage
+from outlive.protocols.jsonrpc.views import Piece, page_view
+from outlive.protocols.rest.answers import match_view
+from outlive.protocols.rest.requests import OutputParameters
 from outlive.server.shown_output import check_within
-from outlive.store.output_log import OutputLog
+from outlive.store.log_search import LogLine, LogSearch, tail_start
+from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 
-_RAW = "application/octet-stream"
-_MAX_OFFSET = 2**62  # pread and SQLite accept less than 2**63
+BYTES_TYPE = "application/octet-stream"
 _PAGE_BYTES = 65536
-_200: dict[str, Any] = {
-    "description": "A page of output, the lines that match `grep`, or the bytes themselves.",
-    "content": {
-        "application/json": {
-            "schema": {
-                "anyOf": [
-                    {"$ref": "#/components/schemas/OutputPage"},
-                    {"$ref": "#/components/schemas/MatchPage"},
-                ]
-            }
-        },
-        _RAW: {"schema": {"type": "string", "format": "binary"}},
-    },
-    "headers": {
-        "Outlive-Cursor": {
-            "description": "With bytes: the cursor behind them.",
-            "schema": {"type": "string"},
-        },
-        "Outlive-Redacted": {
-            "description": "With bytes: how many secrets are stars in them, where there are any; 3+: in the first 64 MiB.",
-            "schema": {"type": "string"},
-        },
-        "Outlive-Gaps": {
-            "description": "With bytes and skip_gaps: what was left out, as stream=from-to.",
-            "schema": {"type": "string"},
-        },
-    },
-}
-
-_Stream = Annotated[
-    Literal["both", "stdout", "stderr"],
-    Query(description="Both come in the order in which they were written."),
-]
-_CursorText = Annotated[
-    str | None,
-    Query(
-        description="Where to begin: the `cursor` of an earlier answer.", max_length=40, examples=["1024.0"]
-    ),
-]
-_Offset = Annotated[int | None, Query(ge=0, le=_MAX_OFFSET, description="For one stream: a byte's number.")]
-_Tail = Annotated[int | None, Query(ge=1, le=100_000, description="Only the last lines.")]
-_Grep = Annotated[
-    str | None,
-    Query(min_length=1, max_length=1000, description="Only lines that contain this text (no pattern)."),
-]
-_IgnoreCase = Annotated[bool, Query(description="With grep: ASCII letters in either case.")]
-_Around = Annotated[int, Query(ge=0, le=100, description="With grep: lines around each match.")]
-_Most = Annotated[int, Query(ge=1, le=1000, description="With grep: at most this many lines.")]
-_Limit = Annotated[
-    int | None,
-    Query(
-        ge=1,
-        le=_MAX_OFFSET,
-        description="Bytes. A page has at most 256 KiB (64 KiB unless given), an answer in bytes as many as you like.",
-    ),
-]
-_Format = Annotated[
-    Literal["json", "raw"] | None,
-    Query(description=f"raw: the bytes themselves, as `Accept: {_RAW}` asks for, too."),
-]
-_SkipGaps = Annotated[
-    bool, Query(description="With bytes: leave out what is no longer kept, rather than refuse.")
-]
-
-_Raw = Annotated[bool, Query(description="Hide no secrets; needs the scope admin, and is not for grep.")]
+_TURNS = 32  # of 256 KiB each, in one visit to a thread: some ms, and it can be stopped between two
+# One request searches at most this much; then the cursor tells where to go on.
+_MOST_SEARCHED_BYTES = 1024**3
+_COUNTED_BYTES = 64 * 1024**2  # some 50 ms in a thread
 
 
-class OutputRoutes:
-    """The route of what a process has written."""
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """From where to where; `stream` None means both in the order of writing, else the other half stands still."""
 
-    def __init__(self, context: RestContext) -> None:
-        """Answer from `context`."""
-        self._context = context
+    begin: Cursor
+    end: Cursor
+    stream: int | None
 
-    def add_to(self, router: APIRouter) -> None:
-        """Register the route."""
-        router.add_api_route(
-            "/processes/{process_id}/output",
-            self.read,
-            response_model=OutputPage | MatchPage,
-            responses={200: _200, **problems(404, 410)},
-        )
-
-    async def read(
-        self,
-        request: Request,
-        process_id: ProcessIdPath,
-        *,
-        stream: _Stream = "both",
-        cursor: _CursorText = None,
-        start: _Offset = None,
-        end: _Offset = None,
-        tail: _Tail = None,
-        grep: _Grep = None,
-        ignore_case: _IgnoreCase = False,
-        context: _Around = 0,
-        matches: _Most = 100,
-        limit: _Limit = None,
-        encoding: Annotated[Encoding, Query(description="Of the data in a page.")] = "utf-8",
-        format: _Format = None,  # noqa: A002 -- the parameter's name in the address
-        skip_gaps: _SkipGaps = False,
-        raw: _Raw = False,
-    ) -> Response:
-        """Read output that was written: from a cursor, a range of one stream, the last lines, or lines with a text."""
-        process = await self._context.find(process_id)
-        log = process.raw_log if raw else process.log  # nothing of it leaves before `read_raw`
-        number = stream_number(stream)
-        has_range = start is not None or end is not None
-        if (cursor is not None) + (tail is not None) + has_range > 1:
-            raise InvalidRequest("invalid_params", "Pass one of cursor, tail and a range (start, end).")
-        if grep is not None:
-            if tail is not None or has_range or raw:
-                raise InvalidRequest("invalid_params", "grep goes with a cursor only.")
-            found = await search(
-                process,
-                grep,
-                cursor=start_of(cursor),
-                stream=number,
-                is_case_sensitive=not ignore_case,
-                context=context,
-                most=matches,
-                stopping=self._context.stopping,
-            )
-            return json_answer(_matched(process, found))
-        if has_range:
-            extent = _range(log, number, start or 0, end)
-        else:
-            begin = start_of(cursor) if tail is None else await tail_of(process, tail, number)
-            extent = _rest(process, log, number, begin)
-        if format == "raw" or (format is None and _wants_bytes(request)):
-            extent = _limited(extent, limit)
-            if raw:
-                await self._tell_raw(process_id, extent.begin, extent.end)
-            redacted = "0" if raw else await redacted_in(process, extent)
-            return _raw_answer(log, extent, skips_gaps=skip_gaps, redacted=redacted)
-        page, following = _page(
-            process, log, extent, limit or _PAGE_BYTES, encoding=encoding, has_end=end is not None
-        )
-        if raw:
-            await self._tell_raw(process_id, extent.begin, following)
-        return json_answer(page)
-
-    async def _tell_raw(self, process_id: str, begin: Cursor, end: Cursor) -> None:
-        await self._context.engine.as_(self._context.owner()).read_raw(process_id, begin, end)
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many bytes of stdout and of stderr lie between."""
+        out = max(0, self.end.stdout - self.begin.stdout)
+        err = max(0, self.end.stderr - self.begin.stderr)
+        return (0 if self.stream == 1 else out, 0 if self.stream == 0 else err)
 
 
-def _matched(process: Process, found: Matches) -> dict[str, object]:
-    return {
-        "process_id": process.process_id,
-        "matches": found.lines,
-        "cursor": str(found.cursor),
-        "more": found.has_more,
-        "completed": process.is_complete,
-        **redacted_member(found.redacted),
-    }
+def read_pieces(log: OutputLog, extent: Extent, limit_bytes: int, redactions: Redactions) -> list[Piece]:
+    """Return the next pieces, at most 256 KiB; none means that there is nothing up to the end of `extent`.
+
+    `redactions` counts what one reader is shown.
+    """
+    limit = min(limit_bytes, MAX_PREAD_BYTES)
+    if extent.stream is not None:
+        return _read_one(log, extent, extent.stream, limit, redactions)
+    ends = (extent.end.stdout, extent.end.stderr)
+    pieces = []
+    for chunk in log.read(extent.begin, limit):
+        end = min(chunk.end, ends[chunk.stream])
+        if end > chunk.offset:
+            data = None if chunk.is_gap else chunk.data[: end - chunk.offset]
+            redacted = redactions.count(chunk.stream, chunk.offset, end, chunk.hidden)
+            pieces.append(Piece(chunk.stream, chunk.offset, end, data, redacted))
+    return pieces
 
 
-def _wants_bytes(request: Request) -> bool:
-    accepted = request.headers.get("accept", "")
-    return any(one.split(";")[0].strip().lower() == _RAW for one in accepted.split(","))
+def _read_one(log: OutputLog, extent: Extent, stream: int, limit: int, redactions: Redactions) -> list[Piece]:
+    places = (extent.begin.stderr, extent.end.stderr) if stream else (extent.begin.stdout, extent.end.stdout)
+    begin, end = places
+    if begin >= end:
+        return []
+    data, hidden = log.look(stream, min(limit, end - begin), begin)
+    if data:
+        last = begin + len(data)
+        return [Piece(stream, begin, last, data, redactions.count(stream, begin, last, hidden))]
+    gap = log.gap(stream)
+    if gap is not None and gap[0] <= begin < gap[1]:
+        return [Piece(stream, begin, min(gap[1], end), None)]
+    return []
+
+
+def gaps_within(log: OutputLog, extent: Extent) -> list[tuple[int, int, int]]:
+    """Return (stream, from, to) of what the log no longer holds of `extent`."""
+    found = []
+    places = ((extent.begin.stdout, extent.end.stdout), (extent.begin.stderr, extent.end.stderr))
+    for stream, (begin, end) in enumerate(places):
+        gap = log.gap(stream) if extent.sizes[stream] else None
+        if gap is not None and max(begin, gap[0]) < min(end, gap[1]):
+            found.append((stream, max(begin, gap[0]), min(end, gap[1])))
+    return found
+
+
+def behind(pieces: Iterable[Piece], begin: Cursor) -> Cursor:
+    """Return the cursor behind pieces that begin at `begin`."""
+    ends = [begin.stdout, begin.stderr]
+    for piece in pieces:
+        ends[piece.stream] = piece.end
+    return Cursor(*ends)
+
+
+def end_of(log: OutputLog) -> Cursor:
+    """Return the end of the output as it is now for readers of this log."""
+    return Cursor(log.size(0), log.size(1))
+
+
+def _all_pieces(log: OutputLog, extent: Extent, redactions: Redactions) -> Iterator[list[Piece]]:
+    """Yield the pieces of an extent, as many at a time as the event loop may read."""
+    begin = extent.begin
+    while pieces := read_pieces(log, replace(extent, begin=begin), MAX_PREAD_BYTES, redactions):
+        yield pieces
+        begin = behind(pieces, begin)
+
+
+async def read(call: RestCall, asked: OutputParameters) -> Response | Members:
+    """Read output that was written: from a cursor, a range of one stream, the last lines, or lines with a text."""
+    process = await call.find(asked.process_id)
+    log = process.raw_log if asked.raw else process.log  # nothing of it leaves before `read_raw`
+    stream = None if asked.stream == "both" else STREAM_NAMES.index(asked.stream)
+    has_range = asked.start is not None or asked.end is not None
+    if (asked.cursor is not None) + (asked.tail is not None) + has_range > 1:
+        raise InvalidRequest("invalid_params", "Pass one of cursor, tail and a range (start, end).")
+    if asked.grep is not None:
+        if asked.tail is not None or has_range or asked.raw:
+            raise InvalidRequest("invalid_params", "grep goes with a cursor only.")
+        return await _search(process, asked.grep, stream, asked, call.context.stopping)
+    if has_range:
+        extent = _range(log, stream, asked.start or 0, asked.end)
+    else:
+        begin = _start_of(asked.cursor) if asked.tail is None else await _tail(process, asked.tail, stream)
+        extent = _rest(process, log, stream, begin)
+    if asked.format == "raw" or (asked.format is None and _wants_bytes(call.connection)):
+        extent = _limited(extent, asked.limit)
+        if asked.raw:
+            await call.acting.read_raw(asked.process_id, extent.begin, extent.end)
+        redacted = "0" if asked.raw else await _redacted_in(process, extent)
+        return _bytes_answer(log, extent, skips_gaps=asked.skip_gaps, redacted=redacted)
+    page, following = _page(process, log, extent, asked)
+    if asked.raw:
+        await call.acting.read_raw(asked.process_id, extent.begin, following)
+    return page
+
+
+def _wants_bytes(connection: HTTPConnection) -> bool:
+    accepted = connection.headers.get("accept", "")
+    return any(one.split(";")[0].strip().lower() == BYTES_TYPE for one in accepted.split(","))
 
 
 def _range(log: OutputLog, stream: int | None, start: int, end: int | None) -> Extent:
@@ -220,17 +173,15 @@ def _placed(cursor: Cursor, stream: int, offset: int) -> Cursor:
 
 
 def _page(
-    process: Process, log: OutputLog, extent: Extent, limit: int, *, encoding: Encoding, has_end: bool
+    process: Process, log: OutputLog, extent: Extent, asked: OutputParameters
 ) -> tuple[dict[str, object], Cursor]:
     """Return a page of output, and the cursor behind it."""
-    is_closed = process.is_closed
+    # Asked before the read: a stream that is closed then gets nothing behind what is read.
+    is_over = asked.end is not None or process.is_closed
     redactions = Redactions()
-    pieces = read_pieces(log, extent, limit, redactions)
-    ends = [extent.begin.stdout, extent.begin.stderr]
-    for piece in pieces:
-        ends[piece.stream] = piece.end
-    is_last = Cursor(*ends) == extent.end and (has_end or is_closed)
-    shown, following = page_view(pieces, extent.begin, encoding=encoding, is_last=is_last)
+    pieces = read_pieces(log, extent, asked.limit or _PAGE_BYTES, redactions)
+    is_last = is_over and behind(pieces, extent.begin) == extent.end
+    shown, following = page_view(pieces, extent.begin, encoding=asked.encoding, is_last=is_last)
     page = {
         "process_id": process.process_id,
         "chunks": shown,
@@ -252,7 +203,7 @@ def _limited(extent: Extent, limit: int | None) -> Extent:
     return Extent(extent.begin, _placed(extent.end, extent.stream, last), extent.stream)
 
 
-def _raw_answer(log: OutputLog, extent: Extent, *, skips_gaps: bool, redacted: str) -> Response:
+def _bytes_answer(log: OutputLog, extent: Extent, *, skips_gaps: bool, redacted: str) -> Response:
     gaps = gaps_within(log, extent)
     shown = [{"type": STREAM_NAMES[stream], "from": first, "to": last} for stream, first, last in gaps]
     if gaps and not skips_gaps:
@@ -273,5 +224,110 @@ def _raw_answer(log: OutputLog, extent: Extent, *, skips_gaps: bool, redacted: s
         headers["Outlive-Redacted"] = redacted
     if gaps:
         headers["Outlive-Gaps"] = ", ".join(f"{one['type']}={one['from']}-{one['to']}" for one in shown)
-    body = raw_pieces(log, extent, skips_gaps=skips_gaps)
-    return StreamingResponse(body, media_type=_RAW, headers=headers)
+    body = _bytes_of(log, extent, skips_gaps=skips_gaps)
+    return StreamingResponse(body, media_type=BYTES_TYPE, headers=headers)
+
+
+async def _bytes_of(log: OutputLog, extent: Extent, *, skips_gaps: bool) -> AsyncIterator[bytes]:
+    """Yield the bytes of `extent`.
+
+    Raises:
+        CursorExpired: Some of it was released meanwhile; what was yielded before is right.
+    """
+    # How many secrets are stars was said in the head of the answer, before.
+    for pieces in _all_pieces(log, extent, Redactions()):
+        if not skips_gaps and any(piece.data is None for piece in pieces):
+            raise CursorExpired("cursor_expired", "Output was released while it was read.")
+        yield b"".join(piece.data for piece in pieces if piece.data is not None)
+        await asyncio.sleep(0)  # one large answer must not starve the rest
+
+
+async def _redacted_in(process: Process, extent: Extent) -> str:
+    """Return how many secrets `extent` shows as stars, as the head of an answer has it: "0", "3", or "3+" of more than 64 MiB.
+
+    What lies behind that much is not looked through: an answer would wait for it.
+    """
+    redactions = Redactions()
+
+    def look() -> bool:
+        log = process.open_log()
+        at, left = extent.begin, _COUNTED_BYTES
+        try:
+            for pieces in _all_pieces(log, extent, redactions):
+                at = behind(pieces, at)
+                left -= sum(piece.end - piece.start for piece in pieces)
+                if left <= 0:
+                    return at == extent.end
+        finally:
+            log.close()
+        return True
+
+    is_all = await asyncio.to_thread(look)
+    return f"{redactions.total}{'' if is_all else '+'}"
+
+
+async def _tail(process: Process, count: int, stream: int | None) -> Cursor:
+    """Return the cursor before the last `count` lines."""
+
+    def find() -> Cursor:
+        log = process.open_log()
+        try:
+            return tail_start(log, count, stream=stream)
+        finally:
+            log.close()
+
+    return await asyncio.to_thread(find)
+
+
+async def _search(
+    process: Process, text: str, stream: int | None, asked: OutputParameters, stopping: asyncio.Event
+) -> Members:
+    """Return the first lines from the cursor on that contain `text`.
+
+    Raises:
+        InvalidRequest: No line can contain it.
+    """
+    begin = _start_of(asked.cursor)
+    is_complete = process.is_complete  # asked before the search: then it sees everything
+    log = process.open_log()
+    searching = LogSearch(
+        log,
+        text.encode(),
+        cursor=begin,
+        streams=frozenset({0, 1} if stream is None else {stream}),
+        is_case_sensitive=not asked.ignore_case,
+        context=asked.context,
+    )
+    most = asked.matches
+    found: list[LogLine] = []
+    visited = 0
+
+    def visit() -> None:
+        for _ in range(_TURNS):
+            if searching.is_over or len(found) >= most:
+                return
+            found.extend(searching.turn(most - len(found)))
+
+    # The descriptors are closed with the last reference: a cancelled request may leave a visit behind.
+    while not (searching.is_over or len(found) >= most or stopping.is_set()):
+        if visited * _TURNS * MAX_PREAD_BYTES >= _MOST_SEARCHED_BYTES:
+            break
+        await asyncio.to_thread(visit)
+        visited += 1
+    if searching.is_over and is_complete and len(found) < most:
+        found += await asyncio.to_thread(searching.last)
+    return {
+        "process_id": process.process_id,
+        "matches": [
+            match_view(one.stream, one.offset, one.end, one.data, one.before, one.after) for one in found
+        ],
+        "cursor": str(searching.cursor),
+        "more": not searching.is_over,
+        "completed": process.is_complete,
+        **redacted_member(sum(one.redacted for one in found)),
+    }
+
+
+def _start_of(text: str | None) -> Cursor:
+    """Read a cursor; None is the beginning."""
+    return BEGINNING if text is None else Cursor.parse(text)

@@ -1,181 +1,111 @@
-"""/v1/processes: start, list, look, change, remove."""
+"""/v1/processes and /v1/approvals: start, list, look, change, remove; what is done to a process; what waits for approval.
 
+Idempotency-Key: a request that is sent twice starts one command (draft-ietf-httpapi-idempotency-key-header). Key and body are kept
+with the process, as hashes in the place of its connection and its request, so that they are known after a restart, too, and
+as long as the process is.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import cast
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
+from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import RANDOM_BYTES, is_process_id, new_process_id
 from outlive.core.lifecycle import ENDED, NOT_ENDED, State
-from outlive.engine import ProcessFilter
-from outlive.frontends.rest.bodies import IdempotentStarts, describe_body, read_body
-from outlive.frontends.rest.context import ProcessIdPath, RestContext, json_answer, problems
-from outlive.operations.controls import Changes
-from outlive.protocols.rest.answers import Acknowledgement, ProcessPage, ProcessView, process_view
-from outlive.protocols.rest.requests import StartRequest
+from outlive.core.process import Owner
+from outlive.engine import Process, ProcessFilter
+from outlive.frontends.rest.problems import HttpRefusal
+from outlive.frontends.rest.routes import Members, RestCall, json_answer
+from outlive.operations.controls import CONTROLS, Approving, Changes, Denial, ProcessControl
+from outlive.policy.access import approver_of
+from outlive.protocols.rest.answers import process_view
+from outlive.protocols.rest.requests import (
+    ApprovalParameters,
+    ListParameters,
+    OfProcess,
+    RemoveParameters,
+    StartParameters,
+    StartRequest,
+    StateName,
+    WaitParameters,
+    WriteParameters,
+)
+from outlive.server.terminal_calls import pending_approvals
 
-_StateName = Literal[
-    "active",
-    "ended",
-    "queued",
-    "starting",
-    "running",
-    "paused",
-    "stopping",
-    "exited",
-    "signaled",
-    "failed_to_start",
-    "lost",
-]
-_StateNames = list[_StateName]  # spelled out here because inside the class `list` is the method
-_TagTexts = list[Annotated[str, Query(pattern="^[^=]+=")]]
 _SEVERAL = {"active": NOT_ENDED, "ended": ENDED}
-_NEW = {
-    "description": "It runs.",
-    "headers": {"Location": {"description": "Where the process is.", "schema": {"type": "string"}}},
-}
-_REPLAYED = {"model": ProcessView, "description": "The Idempotency-Key has started it before."}
+_KEY_MARK = "key:"
 
 
-class ProcessRoutes:
-    """The routes of processes as a resource."""
-
-    def __init__(self, context: RestContext) -> None:
-        """Answer from `context`."""
-        self._context = context
-        self._starts = IdempotentStarts(context)
-
-    def add_to(self, router: APIRouter) -> None:
-        """Register the routes."""
-        one, many = "/processes/{process_id}", "/processes"
-        router.add_api_route(
-            many,
-            self.start,
-            methods=["POST"],
-            status_code=201,
-            response_model=ProcessView,
-            responses={201: _NEW, 200: _REPLAYED, **problems(400, 403, 413, 415, 507)},
-            openapi_extra=describe_body(StartRequest),
-        )
-        router.add_api_route(many, self.list, response_model=ProcessPage, responses=problems())
-        router.add_api_route(one, self.get, response_model=ProcessView, responses=problems(404))
-        router.add_api_route(
-            one,
-            self.change,
-            methods=["PATCH"],
-            response_model=ProcessView,
-            responses=problems(400, 404, 413, 415),
-            openapi_extra=describe_body(Changes),
-        )
-        router.add_api_route(
-            one,
-            self.remove,
-            methods=["DELETE"],
-            response_model=Acknowledgement,
-            responses=problems(404, 409),
-        )
-
-    async def start(
-        self,
-        request: Request,
-        body: Annotated[StartRequest, Depends(read_body(StartRequest))],
-        *,
-        idempotency_key: Annotated[
-            str | None,
-            Header(
-                min_length=1,
-                max_length=255,
-                description="A word of your own for this start: sent again, it starts nothing twice.",
-            ),
-        ] = None,
-    ) -> Response:
-        """Start a command and answer once it runs. It belongs to you, not to this connection."""
-        raw = await request.body()
-        process, is_new = await self._starts.start(body.to_command(), idempotency_key, raw)
-        location = f"/v1/processes/{process.process_id}"
-        return json_answer(process_view(process.record), 201 if is_new else 200, Location=location)
-
-    async def list(
-        self,
-        *,
-        state: Annotated[
-            _StateNames | None,
-            Query(description="Only in one of these states; active and ended are several."),
-        ] = None,
-        tag: Annotated[
-            _TagTexts | None,
-            Query(description="Only with these tags, each as name=value.", examples=[["job=build"]]),
-        ] = None,
-        group: Annotated[str | None, Query(description="Only of this group.")] = None,
-        since: Annotated[
-            str | None,
-            Query(
-                max_length=40,
-                description="Only started at this time or later; RFC 3339.",
-                json_schema_extra={"format": "date-time"},
-                examples=["2026-01-31T12:00:00Z"],
-            ),
-        ] = None,
-        q: Annotated[
-            str | None, Query(max_length=1000, description="Only with this in the command, in either case.")
-        ] = None,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-        cursor: Annotated[str | None, Query(description="`next` of the page before.")] = None,
-    ) -> Response:
-        """List processes, newest first, running and ended."""
-        if cursor is not None and not is_process_id(cursor):
-            raise InvalidRequest("invalid_cursor", "cursor: take `next` of the page before.")
-        wanted = ProcessFilter(
-            principal=self._context.access.principal,
-            detached=True,
-            # What a command has left behind runs, too.
-            active=True if state == ["active"] else None,
-            states=None if state is None or state == ["active"] else _states(state),
-            tags=None if tag is None else dict(_pair(one) for one in tag),
-            group=group,
-            since=None if since is None else _first_id(since),
-            text=q,
-            before=cursor,
-        )
-        records = await self._context.engine.queries.list(wanted, limit=limit + 1)
-        page = records[:limit]
-        following = page[-1].process_id if len(records) > limit else None
-        shown = {"processes": [process_view(record) for record in page], "next": following}
-        return json_answer({**shown, **self._context.engine.disk.view()})
-
-    async def get(self, process_id: ProcessIdPath) -> Response:
-        """Describe a process."""
-        process = await self._context.find(process_id)
-        return json_answer(process_view(process.record))
-
-    async def change(
-        self, process_id: ProcessIdPath, body: Annotated[Changes, Depends(read_body(Changes))]
-    ) -> Response:
-        """Change tags and group, while it runs and afterwards."""
-        process = await self._context.find(process_id)
-        tags, group = body.applied(process.record.tags, process.record.group)
-        await self._context.acting.relabel(process, tags=tags, group=group)
-        return json_answer(process_view(process.record))
-
-    async def remove(
-        self,
-        process_id: ProcessIdPath,
-        *,
-        force: Annotated[bool, Query(description="End it first (KILL at once) if it still runs.")] = False,
-    ) -> Response:
-        """Forget a finished process: record, output and folder."""
-        process = await self._context.find(process_id)
-        await self._context.acting.remove(process, force=force, note="Removed by request.")
-        return json_answer({"process_id": process_id, "removed": True})
+async def start(call: RestCall, asked: StartParameters, body: StartRequest) -> Response:
+    """Start a command and answer once it runs. It belongs to you, not to this connection."""
+    process, is_new = await _started(call, body.to_command(), asked.idempotency_key)
+    location = f"/v1/processes/{process.process_id}"
+    return json_answer(process_view(process.record), 201 if is_new else 200, Location=location)
 
 
-def _states(names: _StateNames) -> frozenset[State]:
-    found: set[State] = set()
-    for name in names:
-        found |= _SEVERAL.get(name) or {State(name)}
-    return frozenset(found)
+async def _started(call: RestCall, command: Command, key: str | None) -> tuple[Process, bool]:
+    """Return the process of a start, and whether it was started now; each key's command is started once.
+
+    Raises:
+        HttpRefusal: `key_reused`: the key started something else before.
+        OutliveError: As `Engine.start`.
+    """
+    starts = call.engine.starts
+    if key is None:
+        return await starts.start(command, owner=call.owner()), True
+    mark = _KEY_MARK + hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+    fingerprint = hashlib.sha256(call.content).hexdigest()
+    # Two requests with one key at the same time: the second one waits, and finds what the first one has started.
+    async with call.context.key_locks.setdefault(mark, asyncio.Lock()):
+        owner = call.owner(connection_id=mark, request_id=fingerprint)
+        known = await _known(call, owner)
+        if known is None:
+            return await starts.start(command, owner=owner), True
+        if known.record.owner.request_id != fingerprint:
+            raise HttpRefusal("key_reused", "This Idempotency-Key was used with another body.")
+        return known, False
+
+
+async def _known(call: RestCall, owner: Owner) -> Process | None:
+    wanted = ProcessFilter(principal=owner.principal, connection_id=owner.connection_id)
+    records = await call.engine.queries.list(wanted, limit=1)
+    return await call.engine.queries.find(records[0].process_id) if records else None
+
+
+async def list_(call: RestCall, asked: ListParameters) -> Members:
+    """List processes, newest first, running and ended."""
+    cursor, state = asked.cursor, asked.state
+    if cursor is not None and not is_process_id(cursor):
+        raise InvalidRequest("invalid_cursor", "cursor: take `next` of the page before.")
+    # What a command has left behind runs, too: no set of states says that.
+    is_active = state == ["active"]
+    wanted = ProcessFilter(
+        principal=call.access.principal,
+        detached=True,
+        active=True if is_active else None,
+        states=None if state is None or is_active else _states(state),
+        tags=None if asked.tag is None else dict(_pair(one) for one in asked.tag),
+        group=asked.group,
+        since=None if asked.since is None else _first_id(asked.since),
+        text=asked.q,
+        before=cursor,
+    )
+    # One more than is shown says whether another page follows.
+    records = await call.engine.queries.list(wanted, limit=asked.limit + 1)
+    page = records[: asked.limit]
+    following = page[-1].process_id if len(records) > asked.limit else None
+    shown = {"processes": [process_view(record) for record in page], "next": following}
+    return {**shown, **call.engine.disk.view()}
+
+
+def _states(names: Iterable[StateName]) -> frozenset[State]:
+    return frozenset().union(*(_SEVERAL.get(name) or {State(name)} for name in names))
 
 
 def _pair(tag: str) -> tuple[str, str]:
@@ -186,7 +116,7 @@ def _pair(tag: str) -> tuple[str, str]:
 def _first_id(text: str) -> str:
     """Return the smallest id that a process started at that time could have."""
     try:
-        # In an address a plus sign that nobody has encoded arrives as a space.
+        # In an address a plus sign that is not encoded arrives as a space.
         moment = datetime.fromisoformat(text.replace(" ", "+"))
     except ValueError:
         moment = None
@@ -194,3 +124,90 @@ def _first_id(text: str) -> str:
         raise InvalidRequest("invalid_params", f"since: {text!r} is no time as in 2026-01-31T12:00:00Z.")
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     return new_process_id(max(0, (moment - epoch) // timedelta(microseconds=1)) * 1000, bytes(RANDOM_BYTES))
+
+
+async def get(call: RestCall, asked: OfProcess) -> Members:
+    """Describe a process."""
+    return process_view((await call.find(asked.process_id)).record)
+
+
+async def change(call: RestCall, asked: OfProcess, body: Changes) -> Members:
+    """Change tags and group, while it runs and afterwards."""
+    process = await call.find(asked.process_id)
+    await body.apply(call.acting, process)
+    return process_view(process.record)
+
+
+async def remove(call: RestCall, asked: RemoveParameters) -> Members:
+    """Forget a finished process: record, output and folder."""
+    process = await call.find(asked.process_id)
+    await call.acting.remove(process, force=asked.force, note="Removed by request.")
+    return {"process_id": asked.process_id, "removed": True}
+
+
+def control(name: str) -> Callable[..., Awaitable[Members]]:
+    """Return the handler of one control of `operations.controls`."""
+    shape, _ = CONTROLS[name]
+
+    async def handle(call: RestCall, asked: OfProcess, body: ProcessControl) -> Members:
+        process = await call.find(asked.process_id)
+        await body.apply(call.acting, process)
+        return process_view(process.record)
+
+    # What stands in the document, and by what the body is read.
+    handle.__name__, handle.__doc__ = name, shape.apply.__doc__
+    handle.__annotations__["body"] = shape
+    return handle
+
+
+async def write(call: RestCall, asked: WriteParameters) -> Members:
+    """Write the body to the process's input while it comes; answered when all of it is in the pipe or terminal.
+
+    A body of any length: no more of it is held than one piece, and a process that does not read makes the sender wait.
+    """
+    process = await call.find(asked.process_id)
+    body = aiter(cast("Request", call.connection).stream())
+    first = await anext(body, b"")
+    written = 0
+    if first or not asked.eof:
+        written = await call.acting.write(process, _behind(first, body))
+    if asked.eof:
+        await call.acting.close_stdin(process)
+    return {"written": written, "eof": asked.eof}
+
+
+async def _behind(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield `first`, then `rest` but for the empty piece that ends a body."""
+    yield first
+    async for piece in rest:
+        if piece:
+            yield piece
+
+
+async def wait(call: RestCall, asked: WaitParameters) -> Members:
+    """Answer when the process has ended, or as it is after `timeout`: still running is no error."""
+    process = await call.find(asked.process_id)
+    over = call.engine.queries.wait(process, until=asked.until)
+    is_over = await call.first_of(over, within_s=asked.timeout)
+    return {**process_view(process.record), "timed_out": not is_over}
+
+
+async def approvals(call: RestCall, asked: ApprovalParameters) -> Members:
+    """List what waits for an approval, oldest first, of every principal."""
+    return {"approvals": await pending_approvals(call.engine, call.access, call.owner(), raw=asked.raw)}
+
+
+async def approve(call: RestCall, asked: OfProcess, body: Approving) -> Members:
+    """Let a process start that waits for an approval, if it is what was looked at."""
+    by = approver_of(call.access)
+    process = await call.engine.queries.find(asked.process_id)
+    await call.engine.approvals.approve(process, digest=body.digest, by=by)
+    return process_view(process.record)
+
+
+async def deny(call: RestCall, asked: OfProcess, body: Denial) -> Members:
+    """End a process that waits for an approval; it never runs."""
+    by = approver_of(call.access)
+    process = await call.engine.queries.find(asked.process_id)
+    await call.engine.approvals.deny(process, by=by, reason=body.reason)
+    return process_view(process.record)

@@ -1,54 +1,164 @@
-"""What serves REST once somebody asks: the FastAPI application with all routes, and its OpenAPI document.
+"""What serves REST once it is asked for: the table of all routes (`ROUTES`), and the application made of it (`RestService`).
 
-This module and those of the routes are the only ones that import FastAPI (decision 40).
+From the table come Starlette's routes, what each needs of its caller (`SCOPES`), and the document and page that describe them.
 """
 
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
-from fastapi import APIRouter, Depends, FastAPI
-from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.responses import HTMLResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.routing import Route, Router, WebSocketRoute
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
+from starlette.websockets import WebSocketClose
 
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
-from outlive.frontends.rest.approvals import ApprovalRoutes
-from outlive.frontends.rest.bodies import BodyLimit
-from outlive.frontends.rest.context import RestContext, json_answer, problems
-from outlive.frontends.rest.documents import DocumentRoutes
-from outlive.frontends.rest.door import ALIVE, PATH, READY, RestSettings, found_so_far
-from outlive.frontends.rest.follow import FollowRoutes
-from outlive.frontends.rest.output import OutputRoutes
-from outlive.frontends.rest.problems import install
-from outlive.frontends.rest.processes import ProcessRoutes
-from outlive.frontends.rest.reference import render_page
-from outlive.frontends.rest.scopes import check_scope
-from outlive.frontends.rest.slugs import DOCS_PATH
-from outlive.frontends.rest.terminals import TerminalRoutes
-from outlive.frontends.rest.verbs import VerbRoutes
-from outlive.operations.schemas import body_schemas
-from outlive.protocols.rest.answers import Alive, MatchPage, OutputPage, Problem, Ready
-from outlive.protocols.rest.requests import BODIES
-from outlive.server.access.guard import access_of
+from outlive.frontends.rest import documents, processes, terminals
+from outlive.frontends.rest.door import ALIVE, READY, RestSettings, found_so_far
+from outlive.frontends.rest.follow import EVENTS, follow, follow_socket
+from outlive.frontends.rest.openapi import make_document, render_page
+from outlive.frontends.rest.output import BYTES_TYPE, read
+from outlive.frontends.rest.problems import DOCS_PATH, send_problem
+from outlive.frontends.rest.routes import WEBSOCKET, Members, RestCall, RestContext, RestPath, RestRoute
+from outlive.operations import answers as shared
+from outlive.operations.controls import CONTROLS
+from outlive.operations.schemas import Schema, reference
+from outlive.policy.access import Scope
+from outlive.protocols.rest import answers
+from outlive.server.http.boundary import ErrorBoundary
 from outlive.server.terminal_calls import TerminalCalls
 
-_ABOUT = (
-    "Runs commands that outlive whoever asked for them. A process belongs to its principal: it is found again after "
-    "every disconnect and restart, with all of its output."
-)
-_TAGS = [
-    {"name": "processes", "description": "Processes as a resource."},
-    {"name": "terminals", "description": "Shells that stay, whose commands are captured one by one."},
-    {"name": "documents", "description": "Paths and shapes of an older back end, kept for its callers."},
-    {"name": "probes", "description": "For whoever watches the server."},
-]
-# A page that loads nothing: whatever somebody smuggles into a text stays a text.
+# A page that loads nothing: whatever is smuggled into a text stays a text.
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
 }
-_NAMED_ONLY = (Problem, OutputPage, MatchPage)  # models that routes name by reference
+
+
+async def healthz(_call: RestCall) -> Members:
+    """Tell that the server answers."""
+    return ALIVE
+
+
+async def readyz(call: RestCall) -> Members:
+    """Tell whether the keeper answers and the registry can be written."""
+    await call.engine.health.check()
+    return {**READY, **found_so_far(call.engine)}
+
+
+def _header(text: str) -> Schema:
+    return {"description": text, "schema": {"type": "string"}}
+
+
+def _content(media_type: str, **schema: str) -> Schema:
+    return {media_type: {"schema": {"type": "string", **schema}}}
+
+
+_BYTES = _content(BYTES_TYPE, format="binary")
+_STARTED: Mapping[int, Schema] = {
+    201: {"description": "It runs.", "headers": {"Location": _header("Where the process is.")}},
+    200: {
+        "description": "The Idempotency-Key has started it before.",
+        "content": {"application/json": {"schema": reference(answers.ProcessView)}},
+    },
+}
+_OPENED: Mapping[int, Schema] = {
+    201: {"description": "It shows its prompt.", "headers": {"Location": _header("Where the terminal is.")}}
+}
+_OUTPUT: Mapping[int, Schema] = {
+    200: {
+        "description": "A page of output, the lines that match `grep`, or the bytes themselves.",
+        "content": _BYTES,
+        "headers": {
+            "Outlive-Cursor": _header("With bytes: the cursor behind them."),
+            "Outlive-Redacted": _header(
+                "With bytes: how many secrets are stars in them, where there are any; 3+: in the first 64 MiB."
+            ),
+            "Outlive-Gaps": _header("With bytes and skip_gaps: what was left out, as stream=from-to."),
+        },
+    }
+}
+_FOLLOWED: Mapping[int, Schema] = {
+    200: {
+        "description": "Events `output` {type, data, end, and redacted where secrets are stars in it}, `gap` {type, from, "
+        "to, end}, `completed` (the process) and `closed` {process_id}. The id of an event is the cursor behind it.",
+        "content": _content(EVENTS),
+    },
+    204: {"description": "Everything was told already (Last-Event-ID): an EventSource stops asking."},
+}
+_PAGES = (shared.OutputPage, answers.MatchPage)
+_INPUT = {"description": "The bytes themselves, whatever type they claim to be.", "content": _BYTES}
+
+_ALL, _ONE, _APPROVAL = "/v1/processes", "/v1/processes/{process_id}", "/v1/approvals/{process_id}"
+_TERMINALS, _TERMINAL = "/v1/terminals", "/v1/terminals/{terminal_id}"
+_ASYNC = "/api/async"
+_BY_PID, _BY_ID = f"{_ASYNC}/process/terminate_by_pid/", f"{_ASYNC}/process/terminate/{{process_id}}/"
+_SYNCHRONOUS, _BACKGROUND = "/api/sync/execute/", f"{_ASYNC}/execute/background/"
+_VIEW = answers.ProcessView
+_STATE = (409,)  # it is not in a state in which this can be done
+_DISK = (507,)
+_NEW = (404, *_STATE, *_DISK)
+
+# Method, path, operation, handler, answer, and statuses of errors beside those that follow from the
+# path and the body.
+ROUTES: tuple[RestRoute, ...] = (
+    RestRoute("POST", _ALL, "execute", processes.start, _VIEW, _DISK, 201, _STARTED),
+    RestRoute("GET", _ALL, "list", processes.list_, answers.ProcessPage),
+    RestRoute("GET", _ONE, "get", processes.get, _VIEW),
+    RestRoute("PATCH", _ONE, "relabel", processes.change, _VIEW),
+    RestRoute("DELETE", _ONE, "remove", processes.remove, shared.Acknowledgement, _STATE),
+    *(RestRoute("POST", f"{_ONE}/{name}", name, processes.control(name), _VIEW, _STATE) for name in CONTROLS),
+    RestRoute("POST", f"{_ONE}/stdin", "write", processes.write, answers.Written, (409, 413), content=_INPUT),
+    RestRoute("GET", f"{_ONE}/wait", "wait", processes.wait, answers.Waited),
+    RestRoute("GET", f"{_ONE}/output", "read", read, _PAGES, (410,), beside=_OUTPUT),
+    RestRoute("GET", f"{_ONE}/follow", "attach", follow, beside=_FOLLOWED),
+    RestRoute(WEBSOCKET, f"{_ONE}/follow", "attach", follow_socket),
+    RestRoute("GET", "/v1/approvals", "approvals", processes.approvals, shared.Approvals),
+    RestRoute("POST", f"{_APPROVAL}/approve", "approve", processes.approve, _VIEW, (*_STATE, *_DISK)),
+    RestRoute("POST", f"{_APPROVAL}/deny", "deny", processes.deny, _VIEW, _STATE),
+    RestRoute("GET", _TERMINALS, "terminal_list", terminals.list_, shared.TerminalPage),
+    RestRoute(
+        "POST", _TERMINALS, "terminal_create", terminals.create, shared.TerminalView, _NEW, 201, _OPENED
+    ),
+    RestRoute("GET", _TERMINAL, "terminal_list", terminals.get, shared.TerminalView),
+    RestRoute("DELETE", _TERMINAL, "terminal_close", terminals.close, shared.ClosedTerminal, _STATE),
+    RestRoute("GET", f"{_TERMINAL}/output", "terminal_read", terminals.read, shared.TerminalTextView, _STATE),
+    *(
+        RestRoute("POST", f"{_TERMINAL}/{name}", f"terminal_{verb}", handler, answer, _STATE)
+        for name, verb, handler, answer in (
+            ("execute", "execute", terminals.execute, shared.ExecutedView),
+            ("input", "write", terminals.write, shared.TypedView),
+            ("resize", "resize", terminals.resize, shared.ResizedTerminal),
+        )
+    ),
+    # Before the path with a parameter, which would take it, too.
+    RestRoute("POST", _BY_PID, "control", documents.terminate_by_pid, answers.Terminated, (404, *_STATE)),
+    RestRoute("GET", f"{_ASYNC}/processes/list/", "list", documents.list_, answers.TrackedProcesses),
+    RestRoute("POST", _BACKGROUND, "execute", documents.execute_background, answers.Started, _DISK),
+    RestRoute("GET", f"{_ASYNC}/process/{{process_id}}/", "get", documents.get, answers.Finished),
+    RestRoute("POST", _BY_ID, "control", documents.terminate, answers.Terminated, _STATE),
+    RestRoute("POST", _SYNCHRONOUS, "execute", documents.execute, answers.Finished, _DISK),
+    RestRoute("GET", "/healthz", "health", healthz, answers.Alive),
+    RestRoute("GET", "/readyz", "health", readyz, answers.Ready),
+)
+
+
+def _answered() -> Iterator[tuple[str, RestRoute]]:
+    """Yield every path with its route; the documented paths are answered without their last slash, too."""
+    for route in ROUTES:
+        for path in dict.fromkeys((route.path, route.path.removesuffix("/"))):
+            yield path, route
+
+
+# The two static pages are beside the table: they have no operation, and a link on any page may open them.
+_DOCUMENT_PATH = "/openapi.json"
+SCOPES: Mapping[tuple[str, str], Scope] = MappingProxyType(
+    {(route.method, path): route.scope for path, route in _answered()}
+    | {("GET", path): Scope.HELLO for path in (_DOCUMENT_PATH, DOCS_PATH)}
+)
 
 
 class RestService:
@@ -56,16 +166,27 @@ class RestService:
 
     def __init__(self, engine: Engine, settings: RestSettings, terminals: Terminals | None = None) -> None:
         """Serve the processes of `engine`, and terminals: the engine's own if none are given."""
-        self._settings = settings
-        self._terminals = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
-        self._context = RestContext(engine=engine, settings=settings)
-        self._document: dict[str, Any] | None = None
-        self._app = self._build()
+        calls = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
+        self._context = RestContext(engine=engine, terminals=calls, settings=settings)
+        self._routes = self._by_path()
+        # Every answer is a problem where it is none of a route, also of what is unexpected.
+        self._app = ErrorBoundary(
+            Router(
+                [
+                    kind(path, endpoint)
+                    for path, routes in self._routes.items()
+                    for endpoint in [RestPath(self._context, routes)]
+                    for kind in ((Route, WebSocketRoute) if WEBSOCKET in routes else (Route,))
+                ],
+                redirect_slashes=False,
+                default=_refuse_path,
+            ),
+            answer=send_problem,
+        )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request or WebSocket."""
-        with self._context.serving(access_of(scope)):
-            await self._app(scope, receive, send)
+        await self._app(scope, receive, send)
 
     def hang_up(self) -> None:
         """End streams and waits: their clients come again."""
@@ -73,75 +194,39 @@ class RestService:
 
     def routes(self) -> set[tuple[str, str]]:
         """Return everything that is answered: method (or WEBSOCKET) and path, with the parameters' names."""
-        known = iter_route_contexts(self._app.routes)
-        return {(method, str(route.path)) for route in known for method in route.methods or {"WEBSOCKET"}}
+        return {(method, path) for path, routes in self._routes.items() for method in routes}
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
-        if self._document is None:
-            document = get_openapi(
-                title="outlive",
-                version=self._settings.version,
-                description=_ABOUT,
-                routes=self._app.routes,
-                tags=_TAGS,
-                separate_input_output_schemas=False,
-            )
-            schemas = document["components"]["schemas"]
-            for model in _NAMED_ONLY:
-                schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-                for name, part in schema.pop("$defs", {}).items():
-                    schemas.setdefault(name, part)
-                schemas.setdefault(model.__name__, schema)
-            schemas |= body_schemas(BODIES)
-            self._document = document
         return self._document
 
-    def _build(self) -> FastAPI:
-        app = FastAPI(
-            openapi_url=None,
-            docs_url=None,
-            redoc_url=None,
-            redirect_slashes=False,
-            dependencies=[Depends(check_scope)],
-            generate_unique_id_function=_operation_id,
-        )
-        app.add_middleware(BodyLimit, limit_bytes=self._settings.max_body_bytes)
-        install(app, self.openapi, self._context.tell_denied)  # its boundary stands around the limit
-        resource = APIRouter(prefix=PATH, tags=["processes"])
-        for routes in (ProcessRoutes, VerbRoutes, OutputRoutes, FollowRoutes, ApprovalRoutes):
-            routes(self._context).add_to(resource)
-        terminals = APIRouter(prefix=PATH, tags=["terminals"])
-        TerminalRoutes(self._context, self._terminals).add_to(terminals)
-        # Callers of the document name no Content-Type. A page cannot use that: the guard knows it by its Origin.
-        documents = APIRouter(tags=["documents"], strict_content_type=False)
-        DocumentRoutes(self._context).add_to(documents)
-        probes = APIRouter(tags=["probes"])
-        probes.add_api_route("/healthz", _healthz, response_model=Alive)
-        probes.add_api_route("/readyz", self._readyz, response_model=Ready, responses=problems())
-        for router in (resource, terminals, documents, probes):
-            app.include_router(router)
-        app.add_api_route("/openapi.json", self._openapi, include_in_schema=False)
-        app.add_api_route(DOCS_PATH, self._page, include_in_schema=False)
-        return app
+    @cached_property
+    def _document(self) -> dict[str, Any]:
+        return make_document(ROUTES, self._context.settings.version)
 
-    async def _readyz(self) -> Response:
-        """Tell whether the keeper answers and the registry can be written."""
-        await self._context.engine.health.check()
-        return json_answer({**READY, **found_so_far(self._context.engine)})
+    def _by_path(self) -> dict[str, dict[str, RestRoute]]:
+        found: dict[str, dict[str, RestRoute]] = {}
+        for path, route in _answered():
+            found.setdefault(path, {})[route.method] = route
+        for page in (
+            RestRoute("GET", _DOCUMENT_PATH, None, self._send_document),
+            RestRoute("GET", DOCS_PATH, None, self._send_page),
+        ):
+            found[page.path] = {page.method: page}
+        return found
 
-    async def _openapi(self) -> Response:
-        return json_answer(self.openapi())
+    async def _send_document(self, _call: RestCall) -> Members:
+        return self.openapi()
 
-    async def _page(self) -> Response:
+    async def _send_page(self, _call: RestCall) -> Response:
         return HTMLResponse(render_page(self.openapi()), headers=_PAGE_HEADERS)
 
 
-async def _healthz() -> Response:
-    """Tell that the server answers."""
-    return json_answer(ALIVE)
-
-
-def _operation_id(route: APIRoute) -> str:
-    """Return the name that generated clients call it by, for example processes_start."""
-    return "_".join([*map(str, route.tags), route.name.removeprefix("_")])
+async def _refuse_path(scope: AsgiScope, receive: Receive, send: Send) -> None:
+    """Answer a path at which there is nothing."""
+    if scope["type"] == "websocket":
+        await WebSocketClose()(scope, receive, send)
+        return
+    await send_problem(
+        scope, send, error="unknown_path", message=f"There is nothing at {scope['path'][:100]}."
+    )

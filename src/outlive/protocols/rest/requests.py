@@ -1,4 +1,7 @@
-"""The bodies that callers send to /v1 and to the documented paths; unknown members of /v1 bodies are refused.
+"""What callers send to /v1 and to the documented paths: bodies, and the parameters of addresses and headers.
+
+Unknown members of a /v1 body are refused, unknown parameters ignored. A parameter that the path names is taken from there,
+one marked `_HEADER` from the header of its name, all others from the query.
 
 What other frontends take, too, is inherited from `outlive.operations`, where `timeout` and `grace` are seconds and
 `output_limit` is bytes. `BODIES` are all of them, with what the OpenAPI document says beside their schemas.
@@ -12,10 +15,17 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.command import Command
-from outlive.operations.controls import Approving, Changes, ControlRequest, Denial, Resize, SignalRequest
-from outlive.operations.requests import Text, Timeout, Words
+from outlive.core.terminal import Form
+from outlive.operations.controls import CONTROLS, Approving, Changes, Denial
+from outlive.operations.requests import Text, Timeout, WaitSeconds, Words
 from outlive.operations.start import StartOptions, check_one_way, check_words
-from outlive.protocols.terminal.requests import ExecuteRequest, InputRequest, NewTerminalRequest
+from outlive.protocols.jsonrpc.views import Encoding
+from outlive.protocols.terminal.requests import (
+    DEFAULT_BUDGET,
+    ExecuteRequest,
+    InputRequest,
+    NewTerminalRequest,
+)
 
 # The three ways to say what runs.
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -102,11 +112,9 @@ BODIES: Mapping[type[msgspec.Struct], dict[str, Any]] = MappingProxyType(
             ],
         },
         Changes: {"examples": [{"tags": {"job": "release", "draft": None}}]},
-        ControlRequest: {"examples": [{"action": "cancel", "grace": 5}]},
-        SignalRequest: {"examples": [{"signal": "INT"}]},
+        **{shape: {"examples": [example]} for shape, example in CONTROLS.values()},
         Approving: {"examples": [{"digest": "0f" * 32}]},
         Denial: {"examples": [{"reason": "Not on a Friday."}]},
-        Resize: {"examples": [{"rows": 50, "cols": 132}]},
         SyncRequest: {"examples": [{"command": "uname -a"}]},
         BackgroundRequest: {"examples": [{"command": "sleep 60", "timeout": 120}]},
         NewTerminalRequest: {"examples": [{"terminal_name": "build", "cwd": "/srv"}]},
@@ -114,3 +122,206 @@ BODIES: Mapping[type[msgspec.Struct], dict[str, Any]] = MappingProxyType(
         InputRequest: {"examples": [{"text": "y", "keys": ["enter"]}]},
     }
 )
+
+
+_HEADER = {"in": "header"}  # is taken out of the schema again (`frontends.rest.routes`)
+_MAX_OFFSET = 2**62  # pread and SQLite accept less than 2**63
+_MAX_PID = 2**31 - 1  # pid_t
+_Offset = Annotated[int, Meta(ge=0, le=_MAX_OFFSET)]
+_EventId = Annotated[str, Meta(max_length=60)]
+StateName = Literal[
+    "active",
+    "ended",
+    "queued",
+    "starting",
+    "running",
+    "paused",
+    "stopping",
+    "exited",
+    "signaled",
+    "failed_to_start",
+    "lost",
+]
+
+
+class Parameters(msgspec.Struct, kw_only=True, frozen=True):
+    """What an address and its headers say."""
+
+
+class OfProcess(Parameters, kw_only=True, frozen=True):
+    """The process that a path names."""
+
+    process_id: Annotated[
+        str,
+        Meta(
+            pattern="^[0-7][0-9a-hjkmnp-tv-z]{25}$",
+            description="The process's permanent id.",
+            examples=["01k9zq3v8d4t6r2m5x7b1n0c9f"],
+        ),
+    ]
+
+
+class OfTerminal(Parameters, kw_only=True, frozen=True):
+    """The terminal that a path names."""
+
+    terminal_id: Annotated[str, Meta(min_length=1, max_length=200, description="The terminal's id.")]
+
+
+class OfTracked(Parameters, kw_only=True, frozen=True):
+    """The process that a documented path names."""
+
+    process_id: Annotated[
+        str, Meta(max_length=256, description="A process id, or the request id it is listed under.")
+    ]
+
+
+class OfPid(Parameters, kw_only=True, frozen=True):
+    """A process by its pid."""
+
+    pid: Annotated[int, Meta(ge=1, le=_MAX_PID, description="Of a process that this server has started.")]
+
+
+class StartParameters(Parameters, kw_only=True, frozen=True):
+    """How often a start may be sent."""
+
+    idempotency_key: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=255)] | None,
+        Meta(
+            description="A word of your own for this start: sent again, it starts nothing twice.",
+            extra_json_schema=_HEADER,
+        ),
+    ] = None
+
+
+class ListParameters(Parameters, kw_only=True, frozen=True):
+    """Which processes a page shows."""
+
+    state: Annotated[
+        list[StateName] | None,
+        Meta(description="Only in one of these states; active and ended are several."),
+    ] = None
+    tag: Annotated[
+        list[Annotated[str, Meta(pattern="^[^=]+=")]] | None,
+        Meta(description="Only with these tags, each as name=value.", examples=[["job=build"]]),
+    ] = None
+    group: Annotated[str | None, Meta(description="Only of this group.")] = None
+    since: Annotated[
+        Annotated[str, Meta(max_length=40)] | None,
+        Meta(
+            description="Only started at this time or later; RFC 3339.",
+            extra_json_schema={"format": "date-time"},
+            examples=["2026-01-31T12:00:00Z"],
+        ),
+    ] = None
+    q: Annotated[
+        Annotated[str, Meta(max_length=1000)] | None,
+        Meta(description="Only with this in the command, in either case."),
+    ] = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
+    cursor: Annotated[str | None, Meta(description="`next` of the page before.")] = None
+
+
+class RemoveParameters(OfProcess, kw_only=True, frozen=True):
+    """How a process is removed."""
+
+    force: Annotated[bool, Meta(description="End it first (KILL at once) if it still runs.")] = False
+
+
+class WriteParameters(OfProcess, kw_only=True, frozen=True):
+    """How a body is written to a process's input."""
+
+    eof: Annotated[bool, Meta(description="Close the input behind these bytes.")] = False
+
+
+class WaitParameters(OfProcess, kw_only=True, frozen=True):
+    """How long a process is waited for, and what for."""
+
+    timeout: Annotated[WaitSeconds, Meta(description="Answer after this many seconds in any case.")] = 45.0
+    until: Annotated[
+        Literal["complete", "closed"],
+        Meta(description="Closed: nothing that it left running can write to its streams, either."),
+    ] = "complete"
+
+
+class ApprovalParameters(Parameters, kw_only=True, frozen=True):
+    """How approvals are shown."""
+
+    raw: Annotated[bool, Meta(description="Hide no secrets in the words, and no values of variables.")] = (
+        False
+    )
+
+
+class OutputParameters(OfProcess, kw_only=True, frozen=True):
+    """Which output is read, and in which form."""
+
+    stream: Annotated[
+        Literal["both", "stdout", "stderr"],
+        Meta(description="Both come in the order in which they were written."),
+    ] = "both"
+    cursor: Annotated[
+        Annotated[str, Meta(max_length=40)] | None,
+        Meta(description="Where to begin: the `cursor` of an earlier answer.", examples=["1024.0"]),
+    ] = None
+    start: Annotated[_Offset | None, Meta(description="For one stream: a byte's number.")] = None
+    end: Annotated[_Offset | None, Meta(description="For one stream: a byte's number.")] = None
+    tail: Annotated[
+        Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Only the last lines.")
+    ] = None
+    grep: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=1000)] | None,
+        Meta(description="Only lines that contain this text (no pattern)."),
+    ] = None
+    ignore_case: Annotated[bool, Meta(description="With grep: ASCII letters in either case.")] = False
+    context: Annotated[int, Meta(ge=0, le=100, description="With grep: lines around each match.")] = 0
+    matches: Annotated[int, Meta(ge=1, le=1000, description="With grep: at most this many lines.")] = 100
+    limit: Annotated[
+        Annotated[int, Meta(ge=1, le=_MAX_OFFSET)] | None,
+        Meta(
+            description="Bytes. A page has at most 256 KiB (64 KiB unless given), an answer in bytes as many as you like."
+        ),
+    ] = None
+    encoding: Annotated[Encoding, Meta(description="Of the data in a page.")] = "utf-8"
+    format: Annotated[
+        Literal["json", "raw"] | None,
+        Meta(description="raw: the bytes themselves, as `Accept: application/octet-stream` asks for, too."),
+    ] = None
+    skip_gaps: Annotated[
+        bool, Meta(description="With bytes: leave out what is no longer kept, rather than refuse.")
+    ] = False
+    raw: Annotated[bool, Meta(description="Hide no secrets; needs the scope admin, and is not for grep.")] = (
+        False
+    )
+
+
+class FollowParameters(OfProcess, kw_only=True, frozen=True):
+    """Where a process is followed from, and in which form."""
+
+    cursor: Annotated[
+        _EventId | None,
+        Meta(description="Where to begin; the beginning unless given.", examples=["1024.0"]),
+    ] = None
+    encoding: Annotated[Encoding, Meta(description="Of the events' data.")] = "utf-8"
+    raw: Annotated[bool, Meta(description="Hide no secrets; needs the scope admin.")] = False
+
+
+class EventParameters(FollowParameters, kw_only=True, frozen=True):
+    """The same for server-sent events."""
+
+    last_event_id: Annotated[
+        _EventId | None,
+        Meta(description="The id of the last event that came; wins over cursor.", extra_json_schema=_HEADER),
+    ] = None
+
+
+class SocketParameters(FollowParameters, kw_only=True, frozen=True):
+    """The same for a WebSocket."""
+
+    output: Literal["text", "binary"] = "text"
+
+
+class TerminalTextParameters(OfTerminal, kw_only=True, frozen=True):
+    """What of a terminal is read."""
+
+    form: Annotated[Form, Meta(description="As it came, as plain text, or what a person sees now.")] = "clean"
+    cursor: Annotated[str | None, Meta(description="Where to go on; the newest output if left out.")] = None
+    budget: Annotated[int, Meta(ge=100, le=1_000_000, description="Most characters.")] = DEFAULT_BUDGET

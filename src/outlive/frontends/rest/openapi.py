@@ -1,13 +1,116 @@
-"""The documentation page at /docs: the OpenAPI document as plain HTML, without any script or outside asset."""
+"""The OpenAPI document of a table of routes (`make_document`), and the page at /docs that shows it as plain HTML (`render_page`).
 
+The page needs no script and loads nothing from outside.
+"""
+
+import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 
-from outlive.frontends.rest.slugs import known_problems
+import msgspec
 
-_Schema = Mapping[str, Any]
+from outlive.frontends.rest.problems import MEDIA_TYPE, known_problems
+from outlive.frontends.rest.routes import WEBSOCKET, RestRoute
+from outlive.operations.answers import Chunk, GapView
+from outlive.operations.schemas import Schema, component_schemas, reference
+from outlive.protocols.rest.answers import Problem
+from outlive.protocols.rest.requests import BODIES
+
+_ABOUT = (
+    "Runs commands that outlive whoever asked for them. A process belongs to its principal: it is found again after "
+    "every disconnect and restart, with all of its output."
+)
+_TAGS = [
+    {"name": "processes", "description": "Processes as a resource."},
+    {"name": "terminals", "description": "Shells that stay, whose commands are captured one by one."},
+    {"name": "documents", "description": "Paths and shapes of an older back end, kept for its callers."},
+    {"name": "probes", "description": "For what watches the server."},
+]
+_PROBLEMS = {
+    400: "The body is no JSON.",
+    401: "A token is needed, or the one that was shown does not hold.",
+    403: "The operator's rules do not allow the command, or the token's scope is too narrow for this.",
+    404: "There is no such process.",
+    409: "The process is not in a state in which this can be done.",
+    410: "The log no longer holds this output.",
+    413: "The body is too large.",
+    415: "The body is not called JSON.",
+    422: "A parameter makes no sense, or the command cannot be started.",
+    429: "Too many requests of this principal: Retry-After says when to come back.",
+    500: "Something went wrong; the answer has a reference to the server's log.",
+    503: "A limit is reached, or something does not answer: `hint` says what to do, for what was asked for may run.",
+    507: "The disk is full.",
+}
+_USUAL = frozenset({401, 403, 422, 429, 500, 503})  # every route may meet them
+_OF_BODIES = frozenset({400, 413, 415})
+_OF_NAMES = frozenset({404})  # what a path names may not be there
+
+
+def make_document(routes: Iterable[RestRoute], version: str) -> dict[str, Any]:
+    """Return the OpenAPI document (3.1.0) of routes."""
+    shown = [route for route in routes if route.method != WEBSOCKET]
+    paths: dict[str, dict[str, Any]] = {}
+    for route in shown:
+        paths.setdefault(route.path, {})[route.method.lower()] = _describe(route)
+    # Pieces of a page are named by reference only, so msgspec does not find them by itself.
+    answers = [shape for route in shown for shape in _shapes(route)]
+    shapes: list[type[msgspec.Struct]] = [*answers, *BODIES, Problem, Chunk, GapView]
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "outlive", "description": _ABOUT, "version": version},
+        "paths": paths,
+        "components": {"schemas": component_schemas(shapes, BODIES)},
+        "tags": _TAGS,
+    }
+
+
+def _describe(route: RestRoute) -> Schema:
+    name = route.handler.__name__.strip("_")
+    found: Schema = {
+        "tags": [route.tag],
+        "summary": name.replace("_", " ").title(),
+        "description": inspect.getdoc(route.handler),
+        # The name that generated clients call it by, for example processes_start.
+        "operationId": f"{route.tag}_{name}",
+        "responses": _answers(route),
+    }
+    if route.parameters:
+        found["parameters"] = route.parameters
+    body = route.shapes.get("body")
+    if body is not None:
+        found["requestBody"] = {"required": True, "content": _json(reference(body))}
+    elif route.content is not None:
+        found["requestBody"] = dict(route.content)
+    return found
+
+
+def _answers(route: RestRoute) -> Schema:
+    shown = [reference(one) for one in _shapes(route)]
+    usual = _json(shown[0] if len(shown) == 1 else {"anyOf": shown}) if shown else {}
+    found: Schema = {}
+    for status in dict.fromkeys((route.status, *route.beside)):
+        one = {"description": "Successful Response", **route.beside.get(status, {})}
+        content = (usual if status == route.status else {}) | one.get("content", {})
+        found[str(status)] = one | ({"content": content} if content else {})
+    of_body = _OF_BODIES if "body" in route.shapes else frozenset()
+    of_path = _OF_NAMES if "{" in route.path else frozenset()
+    for status in sorted(_USUAL.union(of_body, of_path, route.problems)):
+        content = {MEDIA_TYPE: {"schema": reference(Problem)}}
+        found[str(status)] = {"description": _PROBLEMS[status], "content": content}
+    return found
+
+
+def _shapes(route: RestRoute) -> tuple[type[msgspec.Struct], ...]:
+    return route.answer if isinstance(route.answer, tuple) else (route.answer,)
+
+
+def _json(schema: Schema) -> Schema:
+    return {"application/json": {"schema": schema}}
+
+
+_Shown = Mapping[str, Any]
 _Row = tuple[str, str, str]
 
 _STYLE = """
@@ -50,7 +153,7 @@ def render_page(document: Mapping[str, Any]) -> str:
     return "".join(parts) + "</body></html>\n"
 
 
-def _operation(path: str, method: str, operation: _Schema) -> Iterator[str]:
+def _operation(path: str, method: str, operation: _Shown) -> Iterator[str]:
     yield f"<h3 id='{escape(operation['operationId'])}'><span class='method {method}'>{method}</span> "
     yield f"<code>{escape(path)}</code></h3><p>{escape(operation.get('description', ''))}</p>"
     rows = [
@@ -69,7 +172,7 @@ def _operation(path: str, method: str, operation: _Schema) -> Iterator[str]:
     yield _table(("status", "body", "when"), answers)
 
 
-def _schema(name: str, schema: _Schema) -> Iterator[str]:
+def _schema(name: str, schema: _Shown) -> Iterator[str]:
     required = set(schema.get("required", ()))
     yield f"<h3 id='schema-{escape(name)}'><code>{escape(name)}</code></h3>"
     yield f"<p>{escape(schema.get('description', ''))}</p>"
@@ -100,12 +203,12 @@ def _table(head: _Row, rows: list[_Row]) -> str:
     return f"<table><tr>{cells}</tr>{body}</table>"
 
 
-def _kinds(answer: _Schema) -> str:
+def _kinds(answer: _Shown) -> str:
     shown = [_kind(one["schema"]) for one in answer.get("content", {}).values() if "schema" in one]
     return ", ".join(dict.fromkeys(shown))
 
 
-def _kind(schema: _Schema) -> str:
+def _kind(schema: _Shown) -> str:
     """Return a schema in some words, as HTML."""
     if "$ref" in schema:
         name = escape(schema["$ref"].rpartition("/")[2])

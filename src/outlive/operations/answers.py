@@ -1,0 +1,250 @@
+"""What operations answer, declared once: a process, a page of output, an approval, a terminal. Pure.
+
+Frontends publish these as schemas, and tests compare them with real answers; the answers themselves are made as plain members
+in `protocols.jsonrpc.views` and `protocols.terminal`, because they are sent at once and checked by nothing but the tests.
+Docstrings and descriptions are part of the published documents. A member with a default is left out where it says nothing.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from outlive.core.command import Profile
+from outlive.core.lifecycle import State
+from outlive.core.terminal import Form, Target, TerminalState, Waiting
+from outlive.operations.schemas import reference
+
+# Descriptions that several answers share.
+REDACTED = "How many secrets are stars in it; left out where there are none."
+REACHABLE = (
+    "False while it runs on a node that is away: the state is what it was. Absent where it can be reached."
+)
+Redacted = Annotated[int, Meta(description=REDACTED)]
+Reachable = Annotated[bool, Meta(description=REACHABLE)]
+Moment = Annotated[datetime, Meta(tz=True)]
+ReadOn = Annotated[str, Meta(description="Where to read on.")]
+StreamName = Literal["stdout", "stderr"]
+EndCause = Literal[
+    "cancel", "timeout", "output_limit", "oom", "shutdown", "approval_denied", "approval_expired"
+]
+
+
+class Answer(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The base of all answers: a member that is not declared is a fault, which the tests find."""
+
+
+class SandboxView(Answer, kw_only=True, frozen=True):
+    """What it runs in, and what took effect of that."""
+
+    profile: Profile
+    features: list[str]
+
+
+class LocationView(Answer, kw_only=True, frozen=True):
+    """Where it runs, where that is not simply the server's own machine."""
+
+    backend: Annotated[str, Meta(description="`docker`, or the name of a node.")]
+    image: str | None = None
+    container: str | None = None
+
+
+class ProcessMembers(Answer, kw_only=True, frozen=True):
+    """What every frontend shows of a process; each has words of its own for its status."""
+
+    process_id: Annotated[str, Meta(description="Its permanent id, never used again.")]
+    state: Annotated[State, Meta(description="Where it is in its life.")]
+    waits_for: Annotated[Literal["approval", "group"] | None, Meta(description="What it is queued for.")]
+    hint: Annotated[str | None, Meta(description="What has to be done so that it starts.")]
+    pid: int | None
+    command: str
+    shell: str | None
+    cwd: str
+    exit_code: Annotated[
+        int | None, Meta(description="0 to 255, or minus the signal's number; null while nothing is known.")
+    ]
+    error: Annotated[str | None, Meta(description="Why it did not end by itself.")]
+    cause: Annotated[EndCause | None, Meta(description="What ended it; null for a natural end.")]
+    completed: Annotated[bool, Meta(description="It has ended and its output is whole.")]
+    streams: Literal["open", "closed"]
+    cursor: Annotated[str, Meta(description="The end of its output so far.")]
+    stdout_bytes: int
+    stderr_bytes: int
+    created_at: Moment
+    started_at: Moment | None
+    ended_at: Moment | None
+    stdio: Literal["pipes", "merge", "pty"]
+    stdin: Literal["none", "pipe", "lent"]
+    detached: bool
+    descendants: Annotated[int, Meta(description="How many processes it has left running.")]
+    stalled: Annotated[bool, Meta(description="The disk is full; it waits.")]
+    gaps: Annotated[bool, Meta(description="Some of its output was released.")]
+    output_lost: Annotated[
+        bool, Meta(description="Some of its output is lost: `status` is never `completed` then.")
+    ]
+    lost_bytes: Annotated[int | None, Meta(description="How much of it is lost, where that is known.")]
+    timeout: float | None
+    grace: float
+    tags: dict[str, str]
+    group: str | None
+    sandbox: SandboxView
+    env_secrets: Annotated[list[str], Meta(description="Names of variables whose values are kept nowhere.")]
+    location: Annotated[
+        LocationView | None, Meta(description="Where it runs; absent on the server's machine.")
+    ] = None
+    unknown: Annotated[
+        bool,
+        Meta(
+            description="It runs on a node that is away, or is still being found after a restart: the rest is what was "
+            "known last."
+        ),
+    ] = False
+    redacted: Redacted = 0
+    reachable: Reachable = True
+
+
+class Approval(Answer, kw_only=True, frozen=True):
+    """What waits for a person's approval. `argv` are the words that would be executed, whatever `command` says."""
+
+    process_id: str
+    digest: Annotated[
+        str, Meta(description="Stands for all that decides what runs; approving it takes this.")
+    ]
+    command: str
+    argv: list[str]
+    script: Annotated[str | None, Meta(description="The script that would run, or its first 64 KiB.")]
+    script_bytes: Annotated[int, Meta(description="How long the script is, whole.")]
+    cwd: str
+    variables: Annotated[list[str], Meta(description="The names of the variables that the caller set.")]
+    env: Annotated[
+        dict[str, str | None],
+        Meta(description="These with their values, masked without `raw`; null: the variable is taken away."),
+    ]
+    profile: Profile
+    location: Annotated[LocationView | None, Meta(description="Where it would run, if not on this machine.")]
+    reason: Annotated[str, Meta(description="Why it is asked about.")]
+    principal: Annotated[str, Meta(description="The principal that wants to start it.")]
+    since: Moment
+    expires_at: Annotated[Moment, Meta(description="Then it is refused.")]
+    tags: dict[str, str]
+    group: str | None
+    redacted: Annotated[int, Meta(description=f"{REDACTED[:-1]}; masked values of `env` count.")] = 0
+
+
+class Approvals(Answer, kw_only=True, frozen=True):
+    """What waits for a person's approval, oldest first."""
+
+    approvals: list[Approval]
+
+
+class Chunk(Answer, kw_only=True, frozen=True):
+    """A piece of one stream that ends at byte `end`."""
+
+    type: StreamName
+    data: str
+    end: int
+    redacted: Redacted = 0
+
+
+class GapView(Answer, kw_only=True, frozen=True):
+    """Bytes `from` to `to` of one stream, which are no longer kept."""
+
+    type: StreamName
+    gap: Annotated[bool, Meta(description="True: there is no `data`.")]
+    from_: int = msgspec.field(name="from")
+    to: int
+    end: int
+
+
+# No union of structs: msgspec wants a tag to tell two apart, and these are told apart by which members they have.
+_Piece = Annotated[Any, Meta(extra_json_schema={"anyOf": [reference(Chunk), reference(GapView)]})]
+
+
+class OutputPage(Answer, kw_only=True, frozen=True):
+    """Output in the order of writing."""
+
+    process_id: str
+    chunks: list[_Piece]
+    cursor: Annotated[str, Meta(description="Where the next page begins.")]
+    more: Annotated[bool, Meta(description="There is more output already.")]
+    completed: Annotated[
+        bool, Meta(description="The process has ended: nothing will follow but what descendants write.")
+    ]
+    redacted: Redacted = 0
+
+
+class Acknowledgement(Answer, kw_only=True, frozen=True):
+    """What was done."""
+
+    process_id: str
+    removed: bool
+
+
+class TerminalView(Answer, kw_only=True, frozen=True):
+    """One terminal."""
+
+    terminal_id: str
+    terminal_name: str
+    target: Target
+    state: TerminalState
+    process_id: Annotated[
+        str | None, Meta(description="Its shell's process; null for a terminal that is not ours.")
+    ]
+    cwd: str | None
+
+
+class TerminalPage(Answer, kw_only=True, frozen=True):
+    """The terminals that are open."""
+
+    terminals: list[TerminalView]
+
+
+class ExecutedView(Answer, kw_only=True, frozen=True):
+    """What a command gave. While it runs `is_complete` is false and `exit_code` null."""
+
+    terminal_id: str
+    output: Annotated[str, Meta(description="What it printed, without prompt, echo and escape sequences.")]
+    exit_code: int | None
+    cursor: Annotated[str | None, Meta(description="Where to read on.")]
+    is_complete: bool
+    waiting: Waiting
+    is_closed: Annotated[bool, Meta(description="The command has ended the shell.")]
+    redacted: Redacted = 0
+
+
+class TerminalTextView(Answer, kw_only=True, frozen=True):
+    """A piece of a terminal's output."""
+
+    terminal_id: str
+    text: str
+    form: Form
+    cursor: ReadOn
+    state: TerminalState
+    waiting: Waiting
+    exit_code: Annotated[int | None, Meta(description="Of the command that ended last; null while one runs.")]
+    has_more: bool
+    has_gap: Annotated[bool, Meta(description="Output before it is not kept any more.")]
+    redacted: Redacted = 0
+
+
+class TypedView(Answer, kw_only=True, frozen=True):
+    """What was typed."""
+
+    terminal_id: str
+    written: Annotated[int, Meta(description="Bytes.")]
+
+
+class ResizedTerminal(Answer, kw_only=True, frozen=True):
+    """A terminal's size."""
+
+    terminal_id: str
+    rows: int
+    cols: int
+
+
+class ClosedTerminal(Answer, kw_only=True, frozen=True):
+    """A terminal that is closed now."""
+
+    terminal_id: str
+    closed: Annotated[bool, Meta(description="True.")]
