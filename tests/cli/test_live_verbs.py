@@ -14,7 +14,7 @@ from outlive.cli.verbs.events import event_line
 from outlive.cli.verbs.stats import Look, Sample
 from outlive.client import Client, ProcessEvent, ProcessStats
 from outlive.core.lifecycle import ENDED, State
-from outlive.protocols.jsonrpc.notifications import EVENT_NAMES
+from outlive.protocols.jsonrpc.answers import EVENT_NAMES
 from tests.cli.launching import environment
 from tests.cli.terminals import on_a_terminal
 from tests.support.processes import Gate

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,8 +18,7 @@ from outlive.frontends.rest.problems import HTTP_SLUGS
 from outlive.operations.schemas import member_names
 from outlive.operations.table import OPERATIONS
 from outlive.protocols.jsonrpc.answers import ERROR_NUMBERS
-from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS, OPTIONAL_MEMBERS
-from outlive.protocols.jsonrpc.results import OPTIONAL_OF_A_PROCESS, OPTIONAL_RESULTS, PROCESS, RESULTS
+from outlive.protocols.jsonrpc.members import NOTIFICATIONS, ProcessMembers
 from outlive.server.error_formats import STATUS
 from tests.docs.pages import ROOT, table
 
@@ -101,25 +101,71 @@ def _messages() -> str:
     parts = [_MESSAGES]
     for name, method in METHODS.items():
         parts.append(f"\n### `{name}`\n\n{OPERATIONS[name].help}\n\n{_parameters(method.shape)}")
-        result = [[f"`{member}`", kind] for member, kind in RESULTS[name].items()]
-        optional = OPTIONAL_RESULTS.get(name, {})
-        result += [[f"`{member}`", f"{kind}; where it applies"] for member, kind in optional.items()]
-        parts.append(f"\n{table(['member of the result', 'type'], result) if result else _A_PROCESS}")
-    always = [[f"`{member}`", kind, ""] for member, kind in PROCESS.items()]
-    sometimes = [[f"`{member}`", kind, "where it applies"] for member, kind in OPTIONAL_OF_A_PROCESS.items()]
-    parts.append(f"{_PROCESS}{table(['member', 'type', ''], [*always, *sometimes])}")
+        is_process = method.result is ProcessMembers
+        rows = [] if is_process else _member_rows(result_members(name))
+        parts.append(
+            f"\n{_A_PROCESS if is_process else table(['member of the result', 'type', 'meaning'], rows)}"
+        )
+    process = _member_rows(sent_members(ProcessMembers))
+    parts.append(f"{_PROCESS}{table(['member', 'type', 'meaning'], process)}")
     parts.append(_NOTIFICATIONS)
-    for name, members in NOTIFICATIONS.items():
-        optional = OPTIONAL_MEMBERS.get(name, {})
-        rows = [[f"`{member}`", kind, ""] for member, kind in members.items()]
-        rows += [[f"`{member}`", kind, "where it applies"] for member, kind in optional.items()]
-        parts.append(f"\n### `{name}`\n\n{table(['member', 'type', ''], rows)}")
+    for name, declared in NOTIFICATIONS.items():
+        rows = _member_rows(sent_members(declared))
+        parts.append(f"\n### `{name}`\n\n{table(['member', 'type', 'meaning'], rows)}")
     parts.append(_TOOLS)
     for tool in ALL_TOOLS:
         rows = [[f"`{member}`"] for member in tool_members(tool)]
         if rows:
             parts.append(f"\n### `{tool['name']}`, as a tool\n\n{table(['member'], rows)}")
     return "".join(parts)
+
+
+class SentMember(typing.NamedTuple):
+    """A member of what JSON-RPC sends: its type in words, whether it is always there, and what else is said of it."""
+
+    kind: str
+    is_always: bool
+    note: str
+
+
+def sent_members(declared: Any) -> dict[str, SentMember]:  # noqa: ANN401 -- a TypedDict
+    """Return the members of a declaration of `protocols.jsonrpc.members`, in its order."""
+    definitions = msgspec.json.schema(declared)["$defs"]
+    schema = definitions[declared.__name__]
+    names = [*typing.get_type_hints(declared)]
+    return _sent(schema, definitions, names, frozenset(schema["required"]))
+
+
+def result_members(method: str) -> dict[str, SentMember]:
+    """Return the members of a method's result; what a terminal answers is declared for the tool of its name (promise S3.6)."""
+    declared = METHODS[method].result
+    if declared is not None:
+        return sent_members(declared)
+    schema: Any = next(tool for tool in TERMINAL_TOOLS if tool["name"] == method)["outputSchema"]
+    names = [*schema["properties"]]
+    return _sent(schema, {}, names, frozenset(names) - {"redacted"})
+
+
+def _sent(
+    schema: Mapping[str, Any], definitions: Mapping[str, Any], names: list[str], required: frozenset[str]
+) -> dict[str, SentMember]:
+    return {
+        name: SentMember(
+            _kind(told := schema["properties"][name], definitions), name in required, _note(told)
+        )
+        for name in sorted(names, key=lambda one: one not in required)
+    }
+
+
+def _note(told: Mapping[str, Any]) -> str:
+    return next((one["description"] for one in (told, *told.get("anyOf", ())) if "description" in one), "")
+
+
+def _member_rows(members: Mapping[str, SentMember]) -> list[list[str]]:
+    return [
+        [f"`{name}`", one.kind, one.note if one.is_always else f"Where it applies. {one.note}".rstrip()]
+        for name, one in members.items()
+    ]
 
 
 def tool_members(tool: Mapping[str, Any]) -> list[str]:
@@ -159,12 +205,16 @@ def _default(told: Mapping[str, Any]) -> str:
 
 
 def _kind(told: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    if told.get("$ref", "").endswith("/ProcessMembers"):
+        return "process"
     if "$ref" in told:
         told = definitions[told["$ref"].rpartition("/")[2]]
     if "anyOf" in told:
         return " or ".join(_kind(one, definitions) for one in told["anyOf"])
     if "enum" in told:
         return " or ".join(f"`{json.dumps(word)}`" for word in told["enum"])
+    if isinstance(told["type"], list):
+        return " or ".join(told["type"])
     kind = str(told["type"])
     if kind == "array":
         return f"array of ({_kind(told['items'], definitions)})"

@@ -10,8 +10,10 @@ import msgspec
 import pytest
 from anyio import to_thread
 
-from outlive.frontends.jsonrpc.methods import METHODS, prepare
-from outlive.protocols.jsonrpc.notifications import EVENT_NAMES, NOTIFICATIONS, OPTIONAL_MEMBERS
+from outlive.frontends.jsonrpc.methods import METHODS
+from outlive.operations.requests import decode_request
+from outlive.protocols.jsonrpc.answers import EVENT_NAMES
+from outlive.protocols.jsonrpc.members import NOTIFICATIONS
 from tests.docs.pages import blocks, generated, page, section, table_rows, words
 from tests.docs.tables import PAGE, parts
 from tests.support.rpc import RpcClient
@@ -19,7 +21,7 @@ from tests.support.server import OutliveServer
 
 _TEXT = page(PAGE)
 _SHAPES = {name: method.shape for name, method in METHODS.items()}
-_OPTIONAL = set(OPTIONAL_MEMBERS["process.output"])
+_OPTIONAL = set(NOTIFICATIONS["process.output"].__optional_keys__)
 _ONE_OF = {"command", "argv"}  # null by default, but exactly one is needed: the page shows no default
 
 
@@ -89,7 +91,7 @@ async def test_every_notification_is_told_with_its_params(client: RpcClient) -> 
             seen.setdefault(message["method"], set()).update(message["params"])
     seen["process.output"] -= _OPTIONAL
     assert seen == _told_notifications()
-    assert seen == {name: set(members) for name, members in NOTIFICATIONS.items()}
+    assert seen == {name: set(declared.__required_keys__) for name, declared in NOTIFICATIONS.items()}
 
 
 def _requests_and_responses() -> list[dict[str, object]]:
@@ -101,7 +103,8 @@ def test_every_request_shown_is_a_request() -> None:
     requests = [message for message in _requests_and_responses() if "id" in message and "method" in message]
     assert requests
     for request in requests:
-        prepare(str(request["method"]), json.dumps(request["params"]).encode())
+        shape = METHODS[str(request["method"])].shape
+        decode_request(json.dumps(request["params"]).encode(), shape)
 
 
 def test_every_notification_shown_has_the_told_params() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from outlive.protocols.jsonrpc.notifications import NOTIFICATIONS, OPTIONAL_MEMBERS
-from outlive.protocols.jsonrpc.results import OPTIONAL_OF_A_PROCESS, OPTIONAL_RESULTS, PROCESS, RESULTS
-from tests.docs.references import ALL_TOOLS, tool_members
+from outlive.frontends.jsonrpc.methods import METHODS
+from outlive.protocols.jsonrpc.members import NOTIFICATIONS, ProcessMembers
+from tests.docs.references import ALL_TOOLS, SentMember, result_members, sent_members, tool_members
 from tests.docs.wire import NAMED_BY_CALLERS, Wire, members
 from tests.mcp_http.raw_caller import RawCaller
 from tests.rest.rest_caller import RestCaller
@@ -32,16 +32,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
         yield server
 
 
-def _with_parts(told: Mapping[str, str]) -> set[str]:
+def _with_parts(told: Mapping[str, SentMember]) -> set[str]:
     """Return the paths of members whose own members stand in backticks within their kind."""
     found = set(told)
-    for name, kind in told.items():
-        if "(" in kind:
-            found |= {f"{name}.{part}" for part in re.findall(r"`([a-z_]+)`", kind)}
+    for name, member in told.items():
+        if "(" in member.kind:
+            found |= {f"{name}.{part}" for part in re.findall(r"`([a-z_]+)`", member.kind)}
     return found
 
 
-_A_PROCESS = _with_parts(PROCESS) | _with_parts(OPTIONAL_OF_A_PROCESS)
+_A_PROCESS = _with_parts(sent_members(ProcessMembers))
 
 
 def _below(name: str) -> set[str]:
@@ -49,13 +49,12 @@ def _below(name: str) -> set[str]:
 
 
 def _told_result(method: str) -> set[str]:
-    told = _with_parts(RESULTS[method]) if RESULTS[method] else _A_PROCESS
-    told |= set(OPTIONAL_RESULTS.get(method, {}))
+    told = _with_parts(result_members(method))
     return told | (_below("processes") if method == "list" else set())
 
 
 def _told_notification(name: str) -> set[str]:
-    told = _with_parts(NOTIFICATIONS[name]) | set(OPTIONAL_MEMBERS.get(name, {}))
+    told = _with_parts(sent_members(NOTIFICATIONS[name]))
     if name == "connected":
         told |= _below("processes")
     return told | (_below("process") if name == "event" else set())
@@ -116,11 +115,13 @@ def test_json_rpc_sends_no_member_that_is_not_in_the_documents(served: OutliveSe
     surplus["error"] = {one for one in wire.errors - _ERROR if not one.startswith(_DETAILS)}
     assert {name: sorted(extra) for name, extra in surplus.items() if extra} == {}
     # And the other way round: what is told of a result that always has the same members does come.
-    for method, told in RESULTS.items():
-        if told and method in wire.results:
-            assert set(told) <= wire.results[method], method
-    assert set(PROCESS) <= wire.results["get"]
-    hiding = {method for method, told in OPTIONAL_RESULTS.items() if "redacted" in told}
+    hiding: set[str] = set()
+    for method in METHODS:
+        told = result_members(method)
+        if method in wire.results:
+            assert {name for name, one in told.items() if one.is_always} <= wire.results[method], method
+        if "redacted" in told and METHODS[method].result is not ProcessMembers:
+            hiding.add(method)
     assert {method for method, seen in wire.results.items() if "redacted" in seen} >= hiding | {"get"}
     assert "chunks.redacted" in wire.results["read"]
     assert "redacted" in wire.notified["process.output"]

@@ -9,6 +9,7 @@ from outlive.core.terminal import ENGINE
 from outlive.engine import Engine
 from outlive.engine.terminals import NewTerminal, Terminals
 from outlive.policy.access import Access, approver_of
+from outlive.protocols.jsonrpc.members import ApprovalMembers
 from outlive.protocols.jsonrpc.views import approval_view
 from outlive.protocols.terminal import requests
 from outlive.protocols.terminal.requests import executed_view, terminal_view, text_view
@@ -100,9 +101,7 @@ class TerminalCalls:
         return {"terminal_id": info.terminal_id, "closed": True}
 
 
-async def pending_approvals(
-    engine: Engine, access: Access, by: Owner, *, raw: bool
-) -> list[dict[str, object]]:
+async def pending_approvals(engine: Engine, access: Access, by: Owner, *, raw: bool) -> list[ApprovalMembers]:
     """Return the commands that wait for an approval, oldest first; with `raw` secrets and values of variables are shown.
 
     Raises:

@@ -352,7 +352,7 @@ async def test_a_connection_that_breaks_down_inside_says_so(
     async def break_down(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Connection, "_serve", break_down)
+    monkeypatch.setattr(Connection, "_answer", break_down)
     with caplog.at_level(logging.CRITICAL):
         await client.send("{}")
         assert await client.receive() == {"close": 1011}

@@ -6,18 +6,15 @@ import msgspec
 import pytest
 
 from outlive.core.errors import InvalidRequest
+from outlive.frontends.jsonrpc.controls import ControlParams, ResizeParams, SignalParams, WriteParams
 from outlive.operations.requests import decode_request
 from outlive.protocols.jsonrpc.params import (
     AttachParams,
-    ControlParams,
     ExecuteParams,
     ListParams,
     ProcessParams,
     ReadParams,
-    ResizeParams,
-    SignalParams,
     WaitParams,
-    WriteParams,
 )
 
 

@@ -1,8 +1,9 @@
 """The JSON-RPC door: `ws://<host>/ws/mcp`, promises S0.1-S0.21.
 
-`door` is what the application builds; `sessions` keeps what outlives a socket, `connection` speaks over one
-socket, `methods` and `verbs` answer requests, `subscription` says what comes next of a process, `readers` cut its bytes
-into messages. When they are sent, and how, are `frontends.follower` and `frontends.outbox`. Messages as bytes are `protocols.jsonrpc`; starting and remembering processes is the engine.
+`door` is what the application builds; `sessions` keeps what outlives a socket, `connection` speaks over one socket. A request goes
+from `connection` to `methods`, which has the table, and from there to a function of `starts`, `controls` or `queries`; `context`
+says what a method is. `subscriptions` says what comes next of a process, `readers` cuts its bytes into messages; when they are
+sent, and how, are `server.sender` and `server.http.outbox`. Messages as bytes are `protocols.jsonrpc`.
 """
 
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend

@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
@@ -24,13 +24,14 @@ from outlive.core.errors import (
     ProcessNotFound,
 )
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.frontends.jsonrpc.context import Context, Observe
+from outlive.frontends.jsonrpc.context import Concurrency, Context, Observe
 from outlive.frontends.jsonrpc.event_feed import EventFeed
-from outlive.frontends.jsonrpc.methods import METHODS, WORK_A_TURN, Answer, Concurrency, RequestBatch, work_of
+from outlive.frontends.jsonrpc.methods import METHODS, TURN_REQUESTS, Requested, requested
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Session, Sessions
 from outlive.frontends.jsonrpc.subscriptions import Followers, OutputFormat
 from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
+from outlive.protocols.jsonrpc.members import ConnectedMembers
 from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.jsonrpc.params import OutputMode
 from outlive.protocols.jsonrpc.requests import NULL_ID, Resumption, parse_binary, parse_frame
@@ -77,7 +78,7 @@ async def continuations(
         if process is None:
             continue  # removed by retention meanwhile, or never this client's
         check_within(process, cursor)
-        form = undelivered.get(process_id) or context.output_format("lines", None)
+        form = undelivered.get(process_id) or OutputFormat("lines", context.settings.max_line_bytes)
         if resumption.output is not None:
             form = OutputFormat(resumption.output, form.max_line_bytes)
         if form.is_raw:
@@ -229,77 +230,77 @@ class Connection:
 
     def _greeting(self, place: Session, followed: list[Continuation], *, is_resumed: bool) -> bytes:
         """Return `connected` (promise S0.2)."""
-        return encode_notification(
-            "connected",
-            {
-                "session_id": place.connection_id,
-                "version": self._settings.version,
-                "capabilities": {
-                    "methods": sorted(METHODS),
-                    "output": list(get_args(OutputMode)),
-                    "input": ["text", "base64", "binary"],
-                    "max_line_bytes": self._settings.max_line_bytes,
-                    "max_message_bytes": self._settings.max_message_bytes,
-                    "reconnect_grace": self._settings.reconnect_grace_s,
-                    "backend": self._engine.settings.containers.backend,
-                },
-                "resumed": is_resumed,
-                "processes": [process_view(known.process.record) for known in followed],
-                **self._engine.disk.view(),
+        params: ConnectedMembers = {
+            "session_id": place.connection_id,
+            "version": self._settings.version,
+            "capabilities": {
+                "methods": sorted(METHODS),
+                "output": list(get_args(OutputMode)),
+                "input": ["text", "base64", "binary"],
+                "max_line_bytes": self._settings.max_line_bytes,
+                "max_message_bytes": self._settings.max_message_bytes,
+                "reconnect_grace": self._settings.reconnect_grace_s,
+                "backend": self._engine.settings.containers.backend,
             },
-        )
+            "resumed": is_resumed,
+            "processes": [process_view(known.process.record) for known in followed],
+        }
+        if self._engine.disk.degraded is not None:
+            params["degraded"] = self._engine.disk.degraded
+        return encode_notification("connected", params)
 
     async def _receive(self, context: Context) -> None:
         """Take frames until the socket ends."""
         for number in itertools.count(1):
-            if number % WORK_A_TURN == 0:
-                await asyncio.sleep(
-                    0
-                )  # what has come already is received without a pause: 40 000 frames at once
+            # Frames that have come already are received without a pause, 40 000 of them at once: other tasks run in between.
+            if number % TURN_REQUESTS == 0:
+                await asyncio.sleep(0)
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
                 return
             text = message.get("text")
-            work = work_of(parse_binary(message["bytes"]) if text is None else parse_frame(text))
-            if early_s := self._take(context.access.principal, len(work)):
+            work = requested(parse_binary(message["bytes"]) if text is None else parse_frame(text))
+            if early_s := self._take(context.access.principal, len(work.entries)):
                 await asyncio.sleep(early_s)  # the client's further messages wait in its own buffers
-            await self._serve(context, work)
+            match work.concurrency:
+                case Concurrency.IN_ORDER:
+                    await self._answer(context, work)
+                case Concurrency.STARTS:
+                    places = self._own_starts
+                    if places.locked():
+                        places = self._connections.starts.of(context.access.principal)
+                    await self._answer_beside(context, work, places)
+                    await asyncio.sleep(0)  # it has taken its place before the next request is looked at
+                case Concurrency.LONG if self._longs.locked():
+                    error = LimitExceeded(
+                        "process_limit",
+                        f"{_MAX_LONG} requests of this session wait for their answers.",
+                        hint="Wait for some of the answers first.",
+                    )
+                    if frames := work.refuse(error):
+                        await self._outbox.send(frames)
+                case Concurrency.LONG:
+                    await self._answer_beside(context, work, self._longs)
 
-    async def _serve(self, context: Context, work: RequestBatch) -> None:
-        """Answer in order, or beside the requests that follow."""
-        match work.lane:
-            case Concurrency.IN_ORDER:
-                await self._deliver(await work.run(context))
-            case Concurrency.STARTS:
-                is_full = self._own_starts.locked()
-                shared = self._connections.starts.of(context.access.principal)
-                starts = shared if is_full else self._own_starts
-                await starts.acquire()
-                self._spawn(self._serve_beside(context, work, starts.release))
-                await asyncio.sleep(0)  # it has taken its place before the next request is looked at
-            case Concurrency.LONG if self._longs.locked():
-                error = LimitExceeded(
-                    "process_limit",
-                    f"{_MAX_LONG} requests of this session wait for their answers.",
-                    hint="Wait for some of the answers first.",
-                )
-                await self._deliver(work.refuse(error))
-            case Concurrency.LONG:
-                await self._longs.acquire()
-                self._spawn(self._serve_beside(context, work, self._longs.release))
+    async def _answer_beside(self, context: Context, work: Requested, places: asyncio.Semaphore) -> None:
+        """Answer beside the requests that follow, once there is a place for it."""
+        await places.acquire()
+        self._spawn(self._answer(context, work, places))
 
-    async def _serve_beside(self, context: Context, work: RequestBatch, done: Callable[[], None]) -> None:
+    async def _answer(
+        self, context: Context, work: Requested, place: asyncio.Semaphore | None = None
+    ) -> None:
+        """Do what is asked and send the answer; then give back the place that it has taken."""
         try:
-            await self._deliver(await work.run(context))
+            frames, followups = await work.answer(context)
+            if frames:
+                await self._outbox.send(frames, followups)
+            else:
+                for followup in followups:
+                    followup()
         finally:
-            done()
-
-    async def _deliver(self, answer: Answer) -> None:
-        if answer.frames:
-            await self._outbox.send(answer.frames, answer.followups)
-            return
-        for followup in answer.followups:
-            followup()
+            if place is not None:
+                place.release()
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         """Run `work` in this channel's task group, until the channel ends."""

@@ -1,7 +1,14 @@
-"""What a method may use: `Context`, one for each channel, and `Result`, what it gives back."""
+"""What a method is (`Method`), what it may use (`Context`, one for each connection), and what it gives back (`Result`).
 
-from collections.abc import Callable, Mapping
+A method is a coroutine function with the operation's name. `methods_of` reads from its signature what it takes and gives, and from
+`operations.table` how much its caller must be allowed, so that nothing of it is said a second time.
+"""
+
+import typing
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -11,27 +18,29 @@ from outlive.engine import AuditedControls, Engine, Process
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Session, Sessions
 from outlive.frontends.jsonrpc.subscriptions import Followers, OutputFormat
+from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
-from outlive.protocols.jsonrpc.params import OutputMode
+from outlive.protocols.jsonrpc.params import AttachParams, ExecuteParams
 from outlive.server.terminal_calls import TerminalCalls
 
 Observe = Callable[[str, float], None]  # a method that was answered, and the seconds that took
+_Members = TypeVar("_Members")
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class Result(msgspec.Struct, Generic[_Members], frozen=True):
     """A result, the notifications that leave in the same write behind it, and what happens after that write.
 
-    `then` is called exactly once, also when nobody is there to read the result.
+    `then` is called exactly once, also when the client that asked is gone.
     """
 
-    result: Mapping[str, object]
+    members: _Members
     notifications: tuple[bytes, ...] = ()
     then: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """One client's view of the server; `observe` hears of every answer."""
+    """One client's view of the server; `observe` takes the time that each answer took."""
 
     engine: Engine
     access: Access
@@ -49,7 +58,7 @@ class Context:
         return self.engine.as_(self.owner())
 
     def owner(self, request_id: str | None = None) -> Owner:
-        """Return who asks here."""
+        """Return the identity of this client."""
         return Owner(
             principal=self.connection.principal,
             connection_id=self.connection.connection_id,
@@ -64,12 +73,12 @@ class Context:
         """Return the process that is meant: by id, or the one that runs in this connection.
 
         Raises:
-            ProcessNotFound: There is none, or it belongs to somebody else.
+            ProcessNotFound: There is none, or it belongs to another principal.
             InvalidRequest: `process_ambiguous`: several run and no id was given.
         """
         if process_id is not None:
             process = await self.engine.queries.find(process_id)
-            if not self.connection.may_see(process):
+            if not self.connection.may_see(process.record):
                 raise ProcessNotFound("process_not_found", f"There is no process {process_id[:40]!r}.")
             return process
         running = self.connection.running()
@@ -83,9 +92,51 @@ class Context:
             )
         return running[0]
 
-    def output_format(
-        self, mode: OutputMode, max_line_bytes: int | None, *, raw: bool = False
-    ) -> OutputFormat:
-        """Return how output is sent; None takes the server's limit for a line, `raw` hides no secrets (`Engine.read_raw`)."""
-        limit = self.settings.max_line_bytes if max_line_bytes is None else max_line_bytes
-        return OutputFormat(mode, limit, is_raw=raw)
+    def output_format(self, asked: ExecuteParams | AttachParams) -> OutputFormat:
+        """Return how output is sent; without a limit for a line the server's own holds."""
+        limit = self.settings.max_line_bytes if asked.max_line_bytes is None else asked.max_line_bytes
+        return OutputFormat(asked.output, limit, is_raw=asked.raw)
+
+
+class Concurrency(IntEnum):
+    """How a request runs beside the others of its connection; a batch runs as the last of these that one of its requests has."""
+
+    IN_ORDER = 0  # the next request is read after the answer: quick, and the order matters
+    STARTS = 1  # side by side, a bounded number: the next ones wait
+    LONG = 2  # side by side for as long as it takes: too many are refused
+
+
+# Answers one request, whose parameters have the method's shape; the text is the request's id.
+Handler = Callable[[Context, Any, str | None], Awaitable[Result[Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One method: `shape` is what it takes, `result` what it gives (a declaration of `protocols.jsonrpc.members`)."""
+
+    name: str
+    scope: Scope
+    shape: type[msgspec.Struct]
+    result: Any
+    answer: Handler
+    concurrency: Concurrency
+
+
+def methods_of(handlers: Mapping[Handler, Concurrency]) -> dict[str, Method]:
+    """Return the methods that coroutine functions are, by their names."""
+    methods = [_method(handler, concurrency) for handler, concurrency in handlers.items()]
+    return {one.name: one for one in methods}
+
+
+def _method(handler: Handler, concurrency: Concurrency) -> Method:
+    name = handler.__name__.rstrip("_")  # `list_`: Python has a word of its own
+    _, shape, _, returned = typing.get_type_hints(handler).values()
+    (result,) = typing.get_args(returned)
+    return Method(
+        name=name,
+        scope=OPERATIONS[name].scope,
+        shape=shape,
+        result=result,
+        answer=handler,
+        concurrency=concurrency,
+    )

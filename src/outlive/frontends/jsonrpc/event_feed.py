@@ -29,7 +29,7 @@ from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine
 from outlive.frontends.jsonrpc.sessions import Session
-from outlive.protocols.jsonrpc.notifications import EventFilter, EventName, encode_event
+from outlive.protocols.jsonrpc.answers import EventFilter, EventName, encode_event
 from outlive.protocols.websocket_frames import text_frame
 from outlive.server.http.outbox import Outbox
 from outlive.server.sender import Spawn
@@ -127,7 +127,7 @@ class EventFeed:
             case _:
                 record = event.record
                 name = _NAMES[type(event)]
-        if name is None or (record is not None and not self._connection.may_see_record(record)):
+        if name is None or (record is not None and not self._connection.may_see(record)):
             return
         if self._wanted.matches(name, record):
             at = datetime.now(UTC)

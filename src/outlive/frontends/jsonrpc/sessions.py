@@ -44,7 +44,7 @@ class Session:
         holder: The open channel; None while the client is away.
         undelivered: Processes whose end the client has not been told, and the way of their output.
         grace: Ends the place when the client stays away; None while it is here.
-        starts: How many processes start just now (`starting`).
+        starts: How many processes start just now.
     """
 
     __slots__ = (
@@ -71,54 +71,29 @@ class Session:
         """Return the processes of this connection that are not complete, oldest first."""
         return self._engine.connections.running_of(self.connection_id)
 
-    def starting(self, *, is_concurrent: bool) -> "_Starting":
-        """Return what keeps the connection's one place inside `with`, while a process starts.
-
-        Detached processes belong to the principal and take no place.
+    def check_free(self) -> None:
+        """Let a start pass that wants the session's one place; detached processes belong to the principal and take none.
 
         Raises:
             InvalidState: `process_running`, with the pid in the details (None while it starts).
         """
-        if not is_concurrent:
-            busy = next((process for process in self.running() if not process.is_detached), None)
-            if busy is not None or self.starts:
-                raise InvalidState(
-                    "process_running",
-                    "A process runs in this session.",
-                    details={
-                        "pid": None if busy is None else busy.record.pid,
-                        "process_id": None if busy is None else busy.process_id,
-                    },
-                )
-        return _Starting(self)
+        busy = next((process for process in self.running() if not process.is_detached), None)
+        if busy is not None or self.starts:
+            raise InvalidState(
+                "process_running",
+                "A process runs in this session.",
+                details={
+                    "pid": None if busy is None else busy.record.pid,
+                    "process_id": None if busy is None else busy.process_id,
+                },
+            )
 
-    def may_see(self, process: Process) -> bool:
-        """Tell whether a process is this connection's own, or a detached one of the same principal."""
-        return self.may_see_record(process.record)
-
-    def may_see_record(self, record: ProcessRecord) -> bool:
-        """Tell the same by what is known of it."""
+    def may_see(self, record: ProcessRecord) -> bool:
+        """Tell whether a process is this session's own, or a detached one of the same principal."""
         owner = record.owner
         return owner.principal == self.principal and (
             record.is_detached or owner.connection_id == self.connection_id
         )
-
-
-class _Starting:
-    """A start on its way. A class, because a generator for it would cost four times as much on every start."""
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: Session) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        self._connection.starts += 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._connection.starts -= 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Responses and notifications as UTF-8 JSON (JSON-RPC 2.0, section 5).
 
-Messages that carry output are in `output`; which members a process has is in `views`.
+Messages that carry output are in `output`; the members of each message are declared in `members`.
 
 The one table from error slugs (`core.errors.SLUGS`) to JSON-RPC numbers, promise S0.11.
 
@@ -8,13 +8,19 @@ A test fails when a slug is missing here. Numbers from -32000 to -32099 are the 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
+from typing import Literal, get_args
 
 import orjson
 
 from outlive.core.errors import OutliveError
+from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
+from outlive.protocols.jsonrpc.members import CompletionMembers, EventMembers, GapMembers, QueuedMembers
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
+from outlive.protocols.jsonrpc.views import process_view
 
 # Our own numbers, which clients of S0 know.
 _CONNECTION_LIMIT = -32001
@@ -153,12 +159,11 @@ def encode_process_notification(word: str, record: ProcessRecord, *, cursor: str
     All have the same members; `status` is the word itself, except that a process is "completed" only with exit code 0 and
     complete output, and otherwise "failed". Only a completion has an exit code, an error, or `output_lost`.
     """
-    # Members that do not apply are null, so that clients can rely on their presence.
     status, exit_code, error = word, None, None
     if word == "completed":
         exit_code, error = record.wire_exit_code, record.error
         status = "completed" if exit_code == 0 and not record.output_lost else "failed"
-    params: dict[str, object] = {
+    params: CompletionMembers = {
         "status": status,
         "pid": record.pid,
         "pgid": record.pid,  # every command leads a POSIX session and group of its own (promise S0.3)
@@ -174,7 +179,7 @@ def encode_process_notification(word: str, record: ProcessRecord, *, cursor: str
 
 def encode_queued(record: ProcessRecord) -> bytes:
     """Return `process.queued`: what a process waits for before it starts, and what has to be done for that."""
-    params = {
+    params: QueuedMembers = {
         "status": "queued",
         "process_id": record.process_id,
         "waits_for": record.waits_for,
@@ -185,7 +190,7 @@ def encode_queued(record: ProcessRecord) -> bytes:
 
 def encode_gap(process_id: str, stream: int, first: int, last: int, *, cursor: str) -> bytes:
     """Return `process.gap`: the log no longer holds bytes `first` to `last` of a stream (promise S0.20)."""
-    params = {
+    params: GapMembers = {
         "process_id": process_id,
         "type": STREAM_NAMES[stream],
         "from": first,
@@ -193,3 +198,74 @@ def encode_gap(process_id: str, stream: int, first: int, last: int, *, cursor: s
         "cursor": cursor,
     }
     return encode_notification("process.gap", params)
+
+
+# -- what happens to processes, as `events` reports it
+
+EventName = Literal[
+    "queued",
+    "approval_requested",
+    "approval_decided",
+    "started",
+    "recovered",
+    "paused",
+    "resumed",
+    "stopping",
+    "ended",
+    "closed",
+    "removed",
+    "rejected",
+    "keeper_connected",
+    "keeper_disconnected",
+    "node_connected",
+    "node_away",
+    "missed",
+]
+EVENT_NAMES: tuple[EventName, ...] = get_args(EventName)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events a client wants; None is no condition. An event about no process passes only without conditions."""
+
+    events: frozenset[str] | None = None
+    process_ids: frozenset[str] | None = None
+    group: str | None = None
+    tags: Mapping[str, str] | None = None
+    states: frozenset[State] | None = None
+
+    def matches(self, event: EventName, record: ProcessRecord | None) -> bool:
+        """Return whether the client wants an event."""
+        if self.events is not None and event not in self.events:
+            return False
+        # An event about the keeper or a node has no process that conditions could be about.
+        if record is None:
+            return self.process_ids is None and self.group is None and not self.tags and self.states is None
+        return (
+            (self.process_ids is None or record.process_id in self.process_ids)
+            and (self.group is None or record.group == self.group)
+            and (self.states is None or record.state in self.states)
+            and all(record.tags.get(name) == value for name, value in (self.tags or {}).items())
+        )
+
+
+def encode_event(
+    event: EventName,
+    record: ProcessRecord | None,
+    *,
+    at: datetime,
+    reason: str | None = None,
+    missed: int = 0,
+    node: str | None = None,
+) -> bytes:
+    """Return the notification `event`."""
+    params: EventMembers = {
+        "event": event,
+        "at": at,
+        "process_id": None if record is None else record.process_id,
+        "process": None if record is None else process_view(record),
+        "reason": reason,
+        "missed": missed,
+        "node": node,
+    }
+    return encode_notification("event", params)

@@ -16,15 +16,14 @@ length, together with everything constant around it. A frame is then four pieces
 import codecs
 from bisect import bisect_left
 from itertools import accumulate
-from typing import Literal
 
 import orjson
 
 from outlive.core.identity import ID_LENGTH
+from outlive.protocols.jsonrpc.members import StreamName
 from outlive.protocols.websocket_frames import TEXT, binary_frame, frame_header, text_frame
 
-_StreamName = Literal["stdout", "stderr"]
-STREAM_NAMES: tuple[_StreamName, _StreamName] = ("stdout", "stderr")
+STREAM_NAMES: tuple[StreamName, StreamName] = ("stdout", "stderr")
 
 # Behind the first part of a line that is too long (promise S0.7).
 _CUT_MARK = "...\n"

@@ -1,6 +1,7 @@
-"""Parameters of every method as msgspec structs: unknown members are ignored.
+"""Parameters of the methods that start and look, as msgspec structs: unknown members are ignored.
 
-What other frontends take, too, is inherited from `outlive.operations`; here stands what only JSON-RPC has. Member names are
+What other frontends take, too, is inherited from `outlive.operations`; here stands what only JSON-RPC has. Parameters of methods
+that act on one process are declared beside those methods (`frontends.jsonrpc.controls`). Member names are
 the wire's (promises S0.3, S0.10, S0.19); `timeout`, `grace` and `wait_s` are seconds.
 """
 
@@ -15,10 +16,10 @@ from msgspec import Meta
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
-from outlive.operations.controls import Approving, Changes, Control, Denial, Resize, SignalRequest
+from outlive.operations.controls import Approving, Denial
 from outlive.operations.requests import Niceness
 from outlive.operations.start import StartOptions, check_streams, check_words
-from outlive.protocols.jsonrpc.notifications import EventName
+from outlive.protocols.jsonrpc.answers import EventName
 from outlive.protocols.jsonrpc.views import Encoding
 
 OutputMode = Literal["lines", "chunk", "binary", "none"]
@@ -29,13 +30,13 @@ _LineBytes = Annotated[int, Meta(ge=1, le=MAX_LINE_BYTES)]
 
 
 # Which process is meant; null is the one that runs in this session.
-_ProcessId = Annotated[str | None, Meta(description="The one that runs in this session, if left out.")]
+ProcessIdMember = Annotated[str | None, Meta(description="The one that runs in this session, if left out.")]
 
 
 class ProcessParams(msgspec.Struct, kw_only=True, frozen=True):
     """Which process is meant; without an id the one that runs in this connection."""
 
-    process_id: _ProcessId = None
+    process_id: ProcessIdMember = None
 
 
 class GetParams(ProcessParams, kw_only=True, frozen=True):
@@ -100,29 +101,6 @@ class ExecuteParams(StartOptions, kw_only=True, frozen=True):
         return command
 
 
-class ControlParams(Control, kw_only=True, frozen=True, forbid_unknown_fields=False):
-    """`control`: what to do, under either of the two names that clients use."""
-
-    process_id: _ProcessId = None
-    type: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
-    action: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
-
-    def __post_init__(self) -> None:
-        """Require exactly one verb."""
-        if self.type is None and self.action is None:
-            raise ValueError('Pass "type": "PAUSE", "RESUME" or "CANCEL"')
-        if self.type is not None and self.action is not None and self.type != self.action:
-            raise ValueError("type and action name different verbs")
-
-    @property
-    def verb(self) -> Literal["PAUSE", "RESUME", "CANCEL"]:
-        """The verb that the client asked for."""
-        verb = self.type or self.action
-        if verb is None:
-            raise AssertionError("__post_init__ has refused this")
-        return verb
-
-
 # -- approvals
 
 
@@ -178,59 +156,6 @@ class ReadParams(ProcessParams, kw_only=True, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=_MAX_PAGE_BYTES)] = 65536
     encoding: Encoding = "utf-8"
     raw: bool = False
-
-
-# -- input, signals and changes of one process
-
-
-class WriteParams(ProcessParams, kw_only=True, frozen=True):
-    """`write`: bytes for the process's input, as text or base64."""
-
-    data: str
-    encoding: Encoding = "utf-8"
-
-
-class ResizeParams(Resize, kw_only=True, frozen=True, forbid_unknown_fields=False):
-    """`resize`: the terminal's window size."""
-
-    process_id: _ProcessId = None
-
-
-class SignalParams(SignalRequest, kw_only=True, frozen=True, forbid_unknown_fields=False):
-    """`signal`: a number or a name ("INT", "SIGINT"), for the main process, its group or the tree."""
-
-    process_id: _ProcessId = None
-    whole_group: Annotated[bool, Meta(description="Its process group gets it.")] = False
-
-    def __post_init__(self) -> None:
-        """Refuse two addressees."""
-        if self.whole_tree and self.whole_group:
-            raise ValueError("Pass whole_tree or whole_group, not both")
-
-
-class ReleaseParams(ProcessParams, kw_only=True, frozen=True):
-    """`release`: output before `cursor` was delivered and may go; `unbound`: no client will read and release any more."""
-
-    cursor: str = "0"
-    unbound: bool = False
-
-
-class CloseOutputParams(ProcessParams, kw_only=True, frozen=True):
-    """`close_output`: the pipe that the caller does not read any more."""
-
-    type: Literal["stdout", "stderr"]
-
-
-class RelabelParams(Changes, kw_only=True, frozen=True, forbid_unknown_fields=False):
-    """`relabel`: tags to set (null removes one), and the group (null takes it out of its group; absent leaves it)."""
-
-    process_id: _ProcessId = None
-
-
-class RemoveParams(ProcessParams, kw_only=True, frozen=True):
-    """`remove`: forget a finished process; with `force` it is ended first."""
-
-    force: bool = False
 
 
 # -- events and waiting

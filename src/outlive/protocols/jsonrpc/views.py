@@ -1,35 +1,43 @@
 """Processes and their output as JSON-RPC shows them to `list`, `get`, `attach`, `wait` and `read`. Pure.
 
-The names of members are promised (S0); `results` lists them for the documentation. REST makes its own views from these.
+The members are declared in `members`; their names are promised (S0). REST makes its own views from these.
 """
 
 import base64
 import codecs
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import State
 from outlive.core.location import HERE
 from outlive.core.process import Observation, ProcessRecord
-from outlive.core.redactions import redacted_member
+from outlive.protocols.jsonrpc.members import (
+    ApprovalMembers,
+    ChunkMembers,
+    LocationMembers,
+    ProcessMembers,
+    SandboxMembers,
+    StatsMembers,
+    StatusWord,
+)
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 
 Encoding = Literal["utf-8", "base64"]
-_WORDS = {State.PAUSED: "paused", State.QUEUED: "queued"}
+_WORDS: dict[State, StatusWord] = {State.PAUSED: "paused", State.QUEUED: "queued"}
 
 
-def status_word(record: ProcessRecord) -> str:
+def status_word(record: ProcessRecord) -> StatusWord:
     """Return S0's word for a state: started, paused, completed or failed; queued before its turn."""
     if record.is_ended:
         return "completed" if record.wire_exit_code == 0 and not record.output_lost else "failed"
     return _WORDS.get(record.state, "started")
 
 
-def process_view(record: ProcessRecord) -> dict[str, object]:
+def process_view(record: ProcessRecord) -> ProcessMembers:
     """Return everything that a client may know of a process; times are ISO 8601 in UTC, sizes bytes."""
-    return {
+    view: ProcessMembers = {
         # What it is and how it is; `status` is S0's word, `state` the exact one.
         "process_id": record.process_id,
         "status": status_word(record),
@@ -68,21 +76,25 @@ def process_view(record: ProcessRecord) -> dict[str, object]:
         "grace": record.grace_s,
         "tags": dict(record.tags),
         "group": record.group,
-        "sandbox": record.sandbox.view(),
+        "sandbox": sandbox_view(record),
         "env_secrets": list(record.secret_names),
         "session_id": record.owner.connection_id,
-        **place_view(record),
-        **redacted_member(record.redacted),
     }
-
-
-def place_view(record: ProcessRecord) -> dict[str, object]:
-    """Return where a process runs, if not simply on this machine; and whether its node or keeper cannot be asked now."""
-    view: dict[str, object] = {} if record.location == HERE else {"location": record.location.view()}
-    # Both are left out in the usual case, so that most processes do not carry them.
+    # These are left out in the usual case, so that most processes do not carry them.
+    if record.location != HERE:
+        view["location"] = cast("LocationMembers", record.location.view())
     if record.is_unknown:
         view["unknown"] = True
-    return view if record.is_reachable else {**view, "reachable": False}
+    if not record.is_reachable:
+        view["reachable"] = False
+    if record.redacted:
+        view["redacted"] = record.redacted
+    return view
+
+
+def sandbox_view(record: ProcessRecord) -> SandboxMembers:
+    """Return how strongly a process is bounded."""
+    return cast("SandboxMembers", record.sandbox.view())
 
 
 def approval_view(
@@ -94,7 +106,7 @@ def approval_view(
     script_bytes: int,
     env: Mapping[str, str | None],
     redacted: int = 0,
-) -> dict[str, object]:
+) -> ApprovalMembers:
     """Return what a person has to know to approve a start.
 
     Args:
@@ -107,7 +119,7 @@ def approval_view(
         redacted: How many secrets and values in it are redacted; `command` repeats those of the words, and does not count.
     """
     approval = record.approval
-    return {
+    view: ApprovalMembers = {
         "process_id": record.process_id,
         "digest": digest,
         "command": record.command,
@@ -118,15 +130,17 @@ def approval_view(
         "variables": [_shown(name) for name in env],
         "env": {_shown(name): None if value is None else _shown(value) for name, value in env.items()},
         "profile": record.sandbox.profile.value,
-        "location": None if record.location == HERE else record.location.view(),
+        "location": None if record.location == HERE else cast("LocationMembers", record.location.view()),
         "reason": "" if approval is None else approval.reason,
         "principal": record.owner.principal,
         "since": record.created_at,
         "expires_at": None if approval is None else approval.expires_at,
         "tags": dict(record.tags),
         "group": record.group,
-        **redacted_member(redacted),
     }
+    if redacted:
+        view["redacted"] = redacted
+    return view
 
 
 def _shown(word: str) -> str:
@@ -134,7 +148,7 @@ def _shown(word: str) -> str:
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def stats_view(seen: Observation) -> dict[str, object]:
+def stats_view(seen: Observation) -> StatsMembers:
     """Return what a process's tree looks like; times are seconds, sizes bytes."""
     return {
         "pids": list(seen.pids),
@@ -162,14 +176,14 @@ class Piece:
 
 def page_view(
     pieces: Iterable[Piece], cursor: Cursor, *, encoding: Encoding, is_last: bool
-) -> tuple[list[Mapping[str, object]], Cursor]:
+) -> tuple[list[ChunkMembers], Cursor]:
     """Return the `chunks` of a page and the cursor behind it.
 
     A character that the end of a chunk cuts moves into its stream's next chunk, and at the end of the page to the next page (the
     cursor is then before it), so that the joined texts are the decoded stream. `is_last`: nothing will follow, and an unfinished
     character is shown as U+FFFD.
     """
-    chunks: list[Mapping[str, object]] = []
+    chunks: list[ChunkMembers] = []
     # By stream: the offset up to which it is shown, and the bytes of an unfinished character.
     ends = [cursor.stdout, cursor.stderr]
     held = [b"", b""]
@@ -178,7 +192,7 @@ def page_view(
         if piece.data is None:
             # What is held belongs before the gap, and its rest was in it.
             _finish(chunks, ends, held, stream)
-            gap = {
+            gap: ChunkMembers = {
                 "type": STREAM_NAMES[stream],
                 "gap": True,
                 "from": piece.start,
@@ -197,15 +211,17 @@ def page_view(
         held[stream] = unread
         ends[stream] = piece.end - len(unread)
         if text:
-            shown = {"type": STREAM_NAMES[stream], "data": text, "end": ends[stream]}
-            chunks.append({**shown, **redacted_member(piece.redacted)})
+            shown: ChunkMembers = {"type": STREAM_NAMES[stream], "data": text, "end": ends[stream]}
+            if piece.redacted:
+                shown["redacted"] = piece.redacted
+            chunks.append(shown)
     if is_last:
         for stream in (0, 1):
             _finish(chunks, ends, held, stream)
     return chunks, Cursor(*ends)
 
 
-def _finish(chunks: list[Mapping[str, object]], ends: list[int], held: list[bytes], stream: int) -> None:
+def _finish(chunks: list[ChunkMembers], ends: list[int], held: list[bytes], stream: int) -> None:
     """Show an unfinished character whose rest will never come."""
     if held[stream]:
         ends[stream] += len(held[stream])

@@ -177,7 +177,7 @@ _NOT_SHOWN = ("pgid", "session_id")  # members that only JSON-RPC has
 def process_view(record: ProcessRecord) -> dict[str, object]:
     """Return everything that a caller may know of a process; its members mean the same as in JSON-RPC's `get`."""
     # One list of members for both frontends: a new one of JSON-RPC is in REST at once.
-    view = jsonrpc_view(record)
+    view: dict[str, object] = {**jsonrpc_view(record)}
     for name in _NOT_SHOWN:
         del view[name]
     view["status"] = status_of(record)

@@ -1,25 +1,33 @@
-"""The methods that change nothing: attach, events, list, get, read, wait.
+"""The methods that change nothing (attach, events, list, get, read, wait), those of approvals, and those of terminals.
 
-The methods of approvals: approvals, approve, deny. For callers with the scope `admin` from outside of our trees.
-
-The methods terminal_list, terminal_create, terminal_execute, terminal_read, terminal_write, terminal_resize, terminal_close.
-
-Promise S3.6: what they take and give is the same at every door.
+ApprovalList are for callers with the scope `admin` that no process of this server has started. What a terminal's methods take and
+give is the same at every door (promise S3.6): they are made from `TerminalCalls`, one for each operation of its name.
 """
 
 import asyncio
+import functools
+import typing
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 import msgspec
 
 from outlive.core.cursor import Cursor
 from outlive.core.process import Owner
-from outlive.core.redactions import Redactions, redacted_member
+from outlive.core.redactions import Redactions
 from outlive.engine import ProcessFilter
-from outlive.frontends.jsonrpc.context import Context, Result
+from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Result, methods_of
+from outlive.operations.table import OPERATIONS
 from outlive.policy.access import approver_of
-from outlive.protocols.jsonrpc.notifications import EventFilter
+from outlive.protocols.jsonrpc.answers import EventFilter
+from outlive.protocols.jsonrpc.members import (
+    ApprovalList,
+    NodeList,
+    NodeMembers,
+    PageMembers,
+    ProcessList,
+    ProcessMembers,
+    StatusMembers,
+)
 from outlive.protocols.jsonrpc.params import (
     ApprovalsParams,
     ApproveParams,
@@ -38,21 +46,18 @@ from outlive.server.terminal_calls import TerminalCalls, pending_approvals
 from outlive.store.output_log import OutputChunk
 
 
-async def attach(context: Context, params: AttachParams, _label: str | None) -> Result:
+async def attach(context: Context, params: AttachParams, _label: str | None) -> Result[ProcessMembers]:
     """Follow a process from a cursor on: the answer, output, `process.completed` (promise S0.19)."""
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
     check_within(process, cursor)
-    form = context.output_format(params.output, params.max_line_bytes, raw=params.raw)
+    form = context.output_format(params)
     if params.raw:
         await context.engine.as_(context.owner()).read_raw(process.process_id, cursor)
-    return Result(
-        result=process_view(process.record),
-        then=lambda: context.followers.follow(process, cursor, form),
-    )
+    return Result(process_view(process.record), then=lambda: context.followers.follow(process, cursor, form))
 
 
-async def list_processes(context: Context, params: ListParams, _label: str | None) -> Result:
+async def list_(context: Context, params: ListParams, _label: str | None) -> Result[ProcessList]:
     """Return the processes of this connection and the detached ones of its principal, newest first."""
     connection = context.connection
     limit = params.limit
@@ -78,27 +83,27 @@ async def list_processes(context: Context, params: ListParams, _label: str | Non
         for record in await context.engine.queries.list(wanted, limit=limit)
     }
     newest_first = sorted(found.values(), key=lambda record: record.process_id, reverse=True)
-    return Result(
-        result={
-            "processes": [process_view(record) for record in newest_first[:limit]],
-            "more": len(newest_first) >= limit,
-            **context.engine.disk.view(),
-        }
-    )
+    result: ProcessList = {
+        "processes": [process_view(record) for record in newest_first[:limit]],
+        "more": len(newest_first) >= limit,
+    }
+    if context.engine.disk.degraded is not None:
+        result["degraded"] = context.engine.disk.degraded
+    return Result(result)
 
 
-async def get(context: Context, params: GetParams, _label: str | None) -> Result:
+async def get(context: Context, params: GetParams, _label: str | None) -> Result[ProcessMembers]:
     """Return everything about one process."""
     process = await context.find(params.process_id)
     view = process_view(process.record)
     if params.stats:
         view["stats"] = stats_view(await context.engine.queries.observe(process))
-    return Result(result=view)
+    return Result(view)
 
 
-async def nodes(context: Context, _params: NodesParams, _label: str | None) -> Result:
+async def nodes(context: Context, _params: NodesParams, _label: str | None) -> Result[NodeList]:
     """Return what is known of the other servers that run commands for this one; none of them is asked."""
-    found = [
+    found: list[NodeMembers] = [
         {
             "name": name,
             "address": node.address,
@@ -110,10 +115,10 @@ async def nodes(context: Context, _params: NodesParams, _label: str | None) -> R
         }
         for name, node in sorted(context.engine.health.nodes().items())
     ]
-    return Result(result={"nodes": found})
+    return Result({"nodes": found})
 
 
-async def read(context: Context, params: ReadParams, _label: str | None) -> Result:
+async def read(context: Context, params: ReadParams, _label: str | None) -> Result[PageMembers]:
     """Return one page of output from a cursor on; no chunks means caught up."""
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id)
@@ -137,19 +142,19 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Resu
         for chunk in chunks
     ]
     shown, following = page_view(pieces, cursor, encoding=params.encoding, is_last=is_last)
-    return Result(
-        result={
-            "process_id": process.process_id,
-            "chunks": shown,
-            "cursor": str(following),
-            "more": following.stdout < end.stdout or following.stderr < end.stderr,
-            "completed": process.is_complete,
-            **redacted_member(redactions.total),
-        }
-    )
+    page: PageMembers = {
+        "process_id": process.process_id,
+        "chunks": shown,
+        "cursor": str(following),
+        "more": following.stdout < end.stdout or following.stderr < end.stderr,
+        "completed": process.is_complete,
+    }
+    if redactions.total:
+        page["redacted"] = redactions.total
+    return Result(page)
 
 
-async def wait(context: Context, params: WaitParams, _label: str | None) -> Result:
+async def wait(context: Context, params: WaitParams, _label: str | None) -> Result[ProcessMembers]:
     """Return the process when it is complete (or closed), or as it is after `wait_s` seconds.
 
     `timed_out` tells which; the process itself is never ended by this (wire.md, Words).
@@ -161,14 +166,14 @@ async def wait(context: Context, params: WaitParams, _label: str | None) -> Resu
             await context.engine.queries.wait(process, until=params.until)
     except TimeoutError:
         timed_out = True
-    return Result(result={**process_view(process.record), "timed_out": timed_out})
+    return Result({**process_view(process.record), "timed_out": timed_out})
 
 
-async def events(context: Context, params: EventsParams, _label: str | None) -> Result:
-    """Tell this connection what happens from now on; each call takes the place of the one before."""
+async def events(context: Context, params: EventsParams, _label: str | None) -> Result[StatusMembers]:
+    """Send this connection what happens from now on; each call takes the place of the one before."""
     if not params.follow:
         context.events.close()
-        return Result(result={"status": "silent"})
+        return Result({"status": "silent"})
     wanted = EventFilter(
         events=None if params.events is None else frozenset(params.events),
         process_ids=None if params.process_ids is None else frozenset(params.process_ids),
@@ -176,41 +181,68 @@ async def events(context: Context, params: EventsParams, _label: str | None) -> 
         tags=params.tags,
         states=None if params.states is None else frozenset(params.states),
     )
-    await context.engine.queries.known()  # who is paused
-    return Result(result={"status": "following"}, then=lambda: context.events.begin(wanted))
+    await context.engine.queries.known()  # which processes are paused
+    return Result({"status": "following"}, then=lambda: context.events.begin(wanted))
 
 
-async def approvals(context: Context, params: ApprovalsParams, _label: str | None) -> Result:
-    """List what waits for an approval, oldest first, whoever asked."""
+async def approvals(context: Context, params: ApprovalsParams, _label: str | None) -> Result[ApprovalList]:
+    """List what waits for an approval, oldest first, of every principal."""
     waiting = await pending_approvals(context.engine, context.access, context.owner(), raw=params.raw)
-    return Result(result={"approvals": waiting})
+    return Result({"approvals": waiting})
 
 
-async def approve(context: Context, params: ApproveParams, _label: str | None) -> Result:
+async def approve(context: Context, params: ApproveParams, _label: str | None) -> Result[ProcessMembers]:
     """Let a process start that waits for an approval, if it is what the caller has looked at."""
     by = approver_of(context.access)
     process = await context.engine.queries.find(params.process_id)
     await context.engine.approvals.approve(process, digest=params.digest, by=by)
-    return Result(result=process_view(process.record))
+    return Result(process_view(process.record))
 
 
-async def deny(context: Context, params: DenyParams, _label: str | None) -> Result:
+async def deny(context: Context, params: DenyParams, _label: str | None) -> Result[ProcessMembers]:
     """End a process that waits for an approval; it never runs."""
     by = approver_of(context.access)
     process = await context.engine.queries.find(params.process_id)
     await context.engine.approvals.deny(process, by=by, reason=params.reason)
-    return Result(result=process_view(process.record))
+    return Result(process_view(process.record))
 
 
-_Params = TypeVar("_Params", bound=msgspec.Struct)
+TerminalCall = Callable[[TerminalCalls, msgspec.Struct, Owner], Awaitable[dict[str, object]]]
 
 
-def terminal_method(
-    call: Callable[[TerminalCalls, _Params, Owner], Awaitable[dict[str, object]]],
-) -> Callable[[Context, _Params, str | None], Awaitable[Result]]:
-    """Return the method that makes a call of `TerminalCalls`."""
+async def _call_terminal(
+    call: TerminalCall, context: Context, params: msgspec.Struct, label: str | None
+) -> Result[dict[str, object]]:
+    """Answer a request about terminals, by the function of `TerminalCalls` that has the operation's name."""
+    return Result(await call(context.terminals, params, context.owner(label)))
 
-    async def method(context: Context, params: _Params, label: str | None) -> Result:
-        return Result(result=await call(context.terminals, params, context.owner(label)))
 
-    return method
+def _terminal_method(name: str, call: TerminalCall) -> Method:
+    return Method(
+        name=name,
+        scope=OPERATIONS[name].scope,
+        shape=next(iter(typing.get_type_hints(call).values())),  # of the call's one request
+        result=None,
+        answer=functools.partial(_call_terminal, call),
+        concurrency=Concurrency.LONG,  # another program may answer (an editor): none of these is quick for certain
+    )
+
+
+QUERIES = methods_of(
+    {
+        attach: Concurrency.IN_ORDER,
+        list_: Concurrency.IN_ORDER,
+        get: Concurrency.IN_ORDER,
+        read: Concurrency.IN_ORDER,
+        wait: Concurrency.LONG,
+        events: Concurrency.IN_ORDER,
+        nodes: Concurrency.IN_ORDER,
+        approvals: Concurrency.IN_ORDER,
+        approve: Concurrency.LONG,
+        deny: Concurrency.LONG,
+    }
+) | {
+    name: _terminal_method(name, getattr(TerminalCalls, name.removeprefix("terminal_")))
+    for name in OPERATIONS
+    if name.startswith("terminal_")
+}

@@ -1,0 +1,255 @@
+"""The methods that act on one process: control, signal, write, close_stdin, resize, relabel, remove and so on.
+
+Each stands here whole: what it takes, what it gives, what the engine is asked. A further one is a line in `operations.table`, its
+function here, and its line in `CONTROLS` (docs/jsonrpc.md tells users of it).
+"""
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Literal, TypedDict, assert_never
+
+from msgspec import Meta
+
+from outlive.core.cursor import Cursor
+from outlive.core.errors import InvalidRequest
+from outlive.core.lifecycle import signal_number
+from outlive.engine import Process
+from outlive.frontends.jsonrpc.context import Concurrency, Context, Result, methods_of
+from outlive.operations import controls
+from outlive.protocols.jsonrpc.answers import encode_process_notification
+from outlive.protocols.jsonrpc.members import ProcessMembers, StatusMembers
+from outlive.protocols.jsonrpc.output import STREAM_NAMES
+from outlive.protocols.jsonrpc.params import ProcessIdMember, ProcessParams
+from outlive.protocols.jsonrpc.views import Encoding, process_view
+from outlive.server.shown_output import check_within
+
+
+async def _held(context: Context, process: Process, asked: Awaitable[None]) -> Callable[[], None]:
+    """Do what is asked of a process, whose output waits until the answer is written; return what lets it go on (promise S0.4)."""
+    release = context.followers.hold(process.process_id)
+    try:
+        await asked
+    except BaseException:
+        release()
+        raise
+    return release
+
+
+class ControlParams(controls.Control, kw_only=True, frozen=True, forbid_unknown_fields=False):
+    """`control`: what to do, under either of the two names that clients use."""
+
+    process_id: ProcessIdMember = None
+    type: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
+    action: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
+
+    def __post_init__(self) -> None:
+        """Require exactly one verb."""
+        if self.type is None and self.action is None:
+            raise ValueError('Pass "type": "PAUSE", "RESUME" or "CANCEL"')
+        if self.type is not None and self.action is not None and self.type != self.action:
+            raise ValueError("type and action name different verbs")
+
+    @property
+    def verb(self) -> Literal["PAUSE", "RESUME", "CANCEL"]:
+        """The verb that the client asked for."""
+        verb = self.type or self.action
+        if verb is None:
+            raise AssertionError("__post_init__ has refused this")
+        return verb
+
+
+async def control(context: Context, params: ControlParams, _label: str | None) -> Result[StatusMembers]:
+    """Pause, resume or cancel the whole tree; output waits until the answer is written (promises S0.4, S0.10)."""
+    process = await context.find(params.process_id)
+    match params.verb:
+        case "PAUSE":
+            word, asked = "paused", context.acting.pause(process)
+        case "RESUME":
+            word, asked = "resumed", context.acting.resume(process)
+        case "CANCEL":
+            word, asked = "cancelled", context.acting.cancel(process, grace_s=params.grace)
+        case other:
+            assert_never(other)
+    release = await _held(context, process, asked)
+    record = process.record
+    cursor = context.followers.cursor(process.process_id)
+    # Every other client that follows the process gets the news at the cursor up to which it has the output.
+    context.connections.announce(
+        process.process_id,
+        lambda delivered: encode_process_notification(word, record, cursor=str(delivered)),
+        but=context.connection,
+    )
+    return Result(
+        {"status": word}, (encode_process_notification(word, record, cursor=str(cursor)),), then=release
+    )
+
+
+class SignalParams(controls.SignalRequest, kw_only=True, frozen=True, forbid_unknown_fields=False):
+    """`signal`: a number or a name ("INT", "SIGINT"), for the main process, its group or the tree."""
+
+    process_id: ProcessIdMember = None
+    whole_group: Annotated[bool, Meta(description="Its process group gets it.")] = False
+
+    def __post_init__(self) -> None:
+        """Refuse two addressees."""
+        if self.whole_tree and self.whole_group:
+            raise ValueError("Pass whole_tree or whole_group, not both")
+
+
+class SignalledMembers(StatusMembers):
+    """`signal`: by which number."""
+
+    signal: int
+
+
+async def signal(context: Context, params: SignalParams, _label: str | None) -> Result[SignalledMembers]:
+    """Send a signal to the main process, its process group or the whole tree."""
+    number = signal_number(params.signal)
+    process = await context.find(params.process_id)
+    asked = context.acting.signal(
+        process, number, whole_tree=params.whole_tree, whole_group=params.whole_group
+    )
+    return Result({"status": "signalled", "signal": number}, then=await _held(context, process, asked))
+
+
+class WriteParams(ProcessParams, kw_only=True, frozen=True):
+    """`write`: bytes for the process's input, as text or base64."""
+
+    data: str
+    encoding: Encoding = "utf-8"
+
+
+class WrittenMembers(TypedDict):
+    """`write`: how many bytes."""
+
+    written: int
+
+
+async def write(context: Context, params: WriteParams, _label: str | None) -> Result[WrittenMembers]:
+    """Write to the process's input; answered when all of it is in the pipe or terminal."""
+    if params.encoding == "utf-8":
+        return await write_bytes(context, params, params.data.encode())
+    try:
+        data = base64.b64decode(params.data, validate=True)
+    except binascii.Error as error:
+        raise InvalidRequest("invalid_params", f"data: not base64 ({error}).") from None
+    return await write_bytes(context, params, data)
+
+
+async def write_bytes(
+    context: Context, params: ProcessParams, data: bytes | memoryview
+) -> Result[WrittenMembers]:
+    """Write bytes that came as they are, in a binary frame."""
+    process = await context.find(params.process_id)
+    await context.acting.write(process, data)
+    return Result({"written": len(data)})
+
+
+async def close_stdin(context: Context, params: ProcessParams, _label: str | None) -> Result[StatusMembers]:
+    """Let the process read end-of-file; served after the writes before it."""
+    await context.acting.close_stdin(await context.find(params.process_id))
+    return Result({"status": "closed"})
+
+
+class CloseOutputParams(ProcessParams, kw_only=True, frozen=True):
+    """`close_output`: the pipe that the caller does not read any more."""
+
+    type: Literal["stdout", "stderr"]
+
+
+async def close_output(
+    context: Context, params: CloseOutputParams, _label: str | None
+) -> Result[StatusMembers]:
+    """Close the reading end of a pipe of the process: a program that writes to it gets SIGPIPE."""
+    process = await context.find(params.process_id)
+    await context.acting.close_output(process, STREAM_NAMES.index(params.type))
+    return Result({"status": "closed"})
+
+
+class ReleaseParams(ProcessParams, kw_only=True, frozen=True):
+    """`release`: output before `cursor` was delivered and may go; `unbound`: no client will read and release any more."""
+
+    cursor: str = "0"
+    unbound: bool = False
+
+
+async def release(context: Context, params: ReleaseParams, _label: str | None) -> Result[StatusMembers]:
+    """Let go of delivered output of a process whose `on_limit` is "block"; that of others cannot be released."""
+    cursor = Cursor.parse(params.cursor)
+    process = await context.find(params.process_id)
+    check_within(process, cursor)
+    await context.acting.release(
+        process, stdout_bytes=cursor.stdout, stderr_bytes=cursor.stderr, unbound=params.unbound
+    )
+    return Result({"status": "released"})
+
+
+class ResizeParams(controls.Resize, kw_only=True, frozen=True, forbid_unknown_fields=False):
+    """`resize`: the terminal's window size."""
+
+    process_id: ProcessIdMember = None
+
+
+class WindowCells(TypedDict):
+    """`resize`: the size that the terminal has now."""
+
+    rows: int
+    cols: int
+
+
+async def resize(context: Context, params: ResizeParams, _label: str | None) -> Result[WindowCells]:
+    """Set the terminal's window size."""
+    process = await context.find(params.process_id)
+    await context.acting.resize(process, params.rows, params.cols)
+    return Result({"rows": params.rows, "cols": params.cols})
+
+
+class RelabelParams(controls.Changes, kw_only=True, frozen=True, forbid_unknown_fields=False):
+    """`relabel`: tags to set (null removes one), and the group (null takes it out of its group; absent leaves it)."""
+
+    process_id: ProcessIdMember = None
+
+
+async def relabel(context: Context, params: RelabelParams, _label: str | None) -> Result[ProcessMembers]:
+    """Change tags and group, while it runs and afterwards; they survive every crash."""
+    process = await context.find(params.process_id)
+    tags, group = params.applied(process.record.tags, process.record.group)
+    await context.acting.relabel(process, tags=tags, group=group)
+    return Result(process_view(process.record))
+
+
+class RemoveParams(ProcessParams, kw_only=True, frozen=True):
+    """`remove`: forget a finished process; with `force` it is ended first."""
+
+    force: bool = False
+
+
+class RemovedMembers(TypedDict):
+    """`remove`."""
+
+    process_id: str
+    removed: Annotated[bool, Meta(description="Always true.")]
+
+
+async def remove(context: Context, params: RemoveParams, _label: str | None) -> Result[RemovedMembers]:
+    """Forget a finished process: record, output and folder."""
+    process = await context.find(params.process_id)
+    await context.acting.remove(process, force=params.force, note="RemovedMembers by request.")
+    return Result({"process_id": process.process_id, "removed": True})
+
+
+CONTROLS = methods_of(
+    {
+        control: Concurrency.IN_ORDER,
+        signal: Concurrency.IN_ORDER,
+        # The engine serves the inputs of one process in the order of the calls, so these may run side by side.
+        write: Concurrency.LONG,
+        close_stdin: Concurrency.LONG,
+        close_output: Concurrency.IN_ORDER,
+        release: Concurrency.IN_ORDER,
+        resize: Concurrency.IN_ORDER,
+        relabel: Concurrency.IN_ORDER,
+        remove: Concurrency.LONG,
+    }
+)

@@ -1,0 +1,105 @@
+"""The method that starts a command: `execute`."""
+
+import asyncio
+import os
+import time
+
+from outlive.core.cursor import BEGINNING
+from outlive.core.errors import (
+    BackendUnavailable,
+    CommandRefused,
+    InvalidRequest,
+    ProcessNotFound,
+    StartFailed,
+)
+from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
+from outlive.core.lifecycle import Cause, State
+from outlive.engine import Process
+from outlive.frontends.jsonrpc.context import Concurrency, Context, Result, methods_of
+from outlive.protocols.jsonrpc.answers import encode_process_notification, encode_queued
+from outlive.protocols.jsonrpc.members import StartedMembers
+from outlive.protocols.jsonrpc.params import ExecuteParams
+from outlive.protocols.jsonrpc.views import sandbox_view
+
+_START_S = 25.0  # what a start may take (`Engine.start`)
+
+
+async def execute(context: Context, params: ExecuteParams, label: str | None) -> Result[StartedMembers]:
+    """Start a command; its output follows the answer (promises S0.3-S0.5, S0.13).
+
+    One that needs an approval, or whose group is full, is answered as queued, and process.queued says what it waits for;
+    process.started follows when its turn has come.
+    """
+    form = context.output_format(params)
+    command = params.to_command()
+    connection = context.connection
+    owner = context.owner(label)
+    process = None if params.process_id is None else await _started_before(context, params.process_id)
+    wanted = None if params.process_id is None else ProcessId(params.process_id)
+    if params.raw:
+        wanted = wanted or new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
+        await context.engine.as_(context.owner()).read_raw(wanted, BEGINNING)
+    if process is None:
+        if not params.concurrent:
+            connection.check_free()
+        connection.starts += 1
+        try:
+            process = await context.engine.starts.start(command, owner=owner, process_id=wanted)
+        finally:
+            connection.starts -= 1
+    is_queued = process.state is State.QUEUED
+    record = process.record if is_queued else process.identity_record
+    return Result(
+        {
+            "status": "queued" if is_queued else "started",
+            "pid": record.pid,
+            "pgid": record.pid,
+            "process_id": record.process_id,
+            "shell": record.shell,
+            "sandbox": sandbox_view(record),
+        },
+        notifications=(
+            encode_queued(record)
+            if is_queued
+            else encode_process_notification("started", record, cursor=str(BEGINNING)),
+        ),
+        then=lambda: context.followers.follow(process, BEGINNING, form),
+    )
+
+
+async def _started_before(context: Context, process_id: str) -> Process | None:
+    """Return the process that an earlier `execute` with the same id has started, once it runs; None if there is none.
+
+    Raises:
+        InvalidRequest: The id is taken by a process that this client may not see.
+        BackendUnavailable: `start_unanswered`: what was asked for that start has not answered yet.
+        StartFailed: That start has failed.
+    """
+    try:
+        process = await context.engine.queries.find(process_id)
+    except ProcessNotFound:
+        return None
+    if not context.connection.may_see(process.record):
+        raise InvalidRequest("invalid_params", "process_id: this one is taken.")
+    woken = asyncio.Event()
+    unsubscribe = process.subscribers.add(woken.set)
+    try:
+        async with asyncio.timeout(_START_S):
+            while process.record.state is State.STARTING:
+                woken.clear()
+                await woken.wait()
+    except TimeoutError:
+        text = f"The start of {process_id} is not answered yet: it may run."
+        details = {"process_id": process_id}
+        raise BackendUnavailable("start_unanswered", text, details=details) from None
+    finally:
+        unsubscribe()
+    record = process.record
+    if record.cause in {Cause.APPROVAL_DENIED, Cause.APPROVAL_EXPIRED}:
+        raise CommandRefused(record.cause.value, record.error or "It was not approved.")
+    if record.state is State.FAILED_TO_START:
+        raise StartFailed("start_failed", record.error or "The program was not started.")
+    return process
+
+
+STARTS = methods_of({execute: Concurrency.STARTS})

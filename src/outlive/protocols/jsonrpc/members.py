@@ -1,0 +1,304 @@
+"""Every object that JSON-RPC sends, with the types of its members: results of methods and parameters of notifications. Pure.
+
+Each is declared once, here. The type checker compares the code that makes an object with its declaration; docs/messages.md is made
+from the declarations, and a test compares them with what comes over a socket. They are plain dicts at run time, so that one
+`orjson.dumps` encodes them. A member that is `NotRequired` is present only where it applies; every other one always is.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from msgspec import Meta
+
+from outlive.core.layout import Degraded
+
+_Time = Annotated[datetime, Meta(description="ISO 8601, UTC.")]
+StreamName = Literal["stdout", "stderr"]
+StatusWord = Literal["queued", "started", "paused", "completed", "failed"]
+WaitsFor = Literal["approval", "group"]
+
+
+class SandboxMembers(TypedDict):
+    """How strongly a process is bounded, and by which features."""
+
+    profile: str
+    features: list[str]
+
+
+class LocationMembers(TypedDict):
+    """Where a process runs; left out of a process that simply runs on this machine."""
+
+    backend: str
+    image: NotRequired[str]
+    container: NotRequired[str]
+
+
+class StatsMembers(TypedDict):
+    """What the tree of a process looks like; times are seconds, sizes bytes."""
+
+    pids: list[int]
+    threads: int
+    cpu: float
+    memory_bytes: int
+    ports: list[int]
+    waiting: str | None
+
+
+class ProcessMembers(TypedDict):
+    """A process: what `get` answers, and what stands for a process in other results and in notifications."""
+
+    process_id: str
+    status: StatusWord
+    state: str
+    waits_for: WaitsFor | None
+    hint: str | None
+    pid: int | None
+    pgid: int | None
+    command: str
+    shell: str | None
+    cwd: str
+    exit_code: int | None
+    error: str | None
+    cause: str | None
+    completed: bool
+    streams: Literal["open", "closed"]
+    cursor: str
+    stdout_bytes: int
+    stderr_bytes: int
+    created_at: _Time
+    started_at: _Time | None
+    ended_at: _Time | None
+    stdio: Annotated[str, Meta(description="pipes, merge or pty.")]
+    stdin: Annotated[str, Meta(description="none, pipe or lent.")]
+    detached: bool
+    descendants: int
+    stalled: bool
+    gaps: bool
+    output_lost: bool
+    lost_bytes: int | None
+    timeout: float | None
+    grace: float
+    tags: dict[str, str]
+    group: str | None
+    sandbox: SandboxMembers
+    env_secrets: list[str]
+    session_id: str | None
+    location: NotRequired[LocationMembers]
+    unknown: NotRequired[Annotated[bool, Meta(description="Always true.")]]
+    reachable: NotRequired[Annotated[bool, Meta(description="Always false.")]]
+    redacted: NotRequired[int]
+    timed_out: NotRequired[Annotated[bool, Meta(description="Of `wait`.")]]
+    stats: NotRequired[Annotated[StatsMembers, Meta(description="Of `get`.")]]
+
+
+# -- results
+
+
+class StartedMembers(TypedDict):
+    """`execute`: the process that runs, or waits for its turn."""
+
+    status: Annotated[Literal["started", "queued"], Meta(description="queued: until its turn comes.")]
+    pid: int | None
+    pgid: int | None
+    process_id: str
+    shell: str | None
+    sandbox: SandboxMembers
+
+
+class ProcessList(TypedDict):
+    """`list`."""
+
+    processes: list[ProcessMembers]
+    more: bool
+    degraded: NotRequired[Degraded]
+
+
+class NodeMembers(TypedDict):
+    """Another server that runs commands for this one."""
+
+    name: str
+    address: str
+    state: Literal["away", "connected"]
+    since: _Time
+    reason: str | None
+    hint: str | None
+    processes: int
+
+
+class NodeList(TypedDict):
+    """`nodes`."""
+
+    nodes: list[NodeMembers]
+
+
+# A piece of output, or (with `gap`) a range that was released. "from" is a word of Python's own.
+ChunkMembers = TypedDict(
+    "ChunkMembers",
+    {
+        "type": StreamName,
+        "end": int,
+        "data": NotRequired[str],
+        "redacted": NotRequired[int],
+        "gap": NotRequired[bool],
+        "from": NotRequired[int],
+        "to": NotRequired[int],
+    },
+)
+
+
+class PageMembers(TypedDict):
+    """`read`."""
+
+    process_id: str
+    chunks: Annotated[
+        list[ChunkMembers],
+        Meta(description="Output has data; what was released has gap, from and to instead."),
+    ]
+    cursor: str
+    more: bool
+    completed: bool
+    redacted: NotRequired[int]
+
+
+class ApprovalMembers(TypedDict):
+    """A start that waits for an approval: what a person has to know of it."""
+
+    process_id: str
+    digest: str
+    command: str
+    argv: list[str]
+    script: str | None
+    script_bytes: int
+    cwd: str
+    variables: list[str]
+    env: dict[str, str | None]
+    profile: str
+    location: LocationMembers | None
+    reason: str
+    principal: str
+    since: _Time
+    expires_at: _Time | None
+    tags: dict[str, str]
+    group: str | None
+    redacted: NotRequired[int]
+
+
+class ApprovalList(TypedDict):
+    """`approvals`."""
+
+    approvals: list[ApprovalMembers]
+
+
+class StatusMembers(TypedDict):
+    """What became of it, in one word."""
+
+    status: str
+
+
+# -- parameters of notifications
+
+
+class CapabilityMembers(TypedDict):
+    """What this server can do."""
+
+    methods: list[str]
+    output: list[str]
+    input: list[str]
+    max_line_bytes: int
+    max_message_bytes: int
+    reconnect_grace: float
+    backend: str
+
+
+class ConnectedMembers(TypedDict):
+    """`connected`: the greeting."""
+
+    session_id: str
+    version: str
+    capabilities: CapabilityMembers
+    resumed: bool
+    processes: list[ProcessMembers]
+    degraded: NotRequired[Degraded]
+
+
+class QueuedMembers(TypedDict):
+    """`process.queued`."""
+
+    status: str
+    process_id: str
+    waits_for: WaitsFor | None
+    hint: str | None
+
+
+class ChangeMembers(TypedDict):
+    """A change of a process's state. Members that do not apply are null, so that clients can rely on their presence."""
+
+    status: str
+    pid: int | None
+    pgid: int | None
+    exit_code: int | None
+    error: str | None
+    process_id: str
+    cursor: str
+
+
+class CompletionMembers(ChangeMembers):
+    """`process.completed`."""
+
+    output_lost: NotRequired[Annotated[bool, Meta(description="Always true.")]]
+
+
+class OutputMembers(TypedDict):
+    """`process.output`; `output` writes them as bytes, many at once."""
+
+    type: StreamName
+    data: str
+    truncated: bool
+    process_id: str
+    end: int
+    partial: NotRequired[Annotated[bool, Meta(description="Always true.")]]
+    length: NotRequired[int]
+    redacted: NotRequired[int]
+
+
+class ClosedMembers(TypedDict):
+    """`process.closed`."""
+
+    process_id: str
+    cursor: str
+
+
+GapMembers = TypedDict(
+    "GapMembers", {"process_id": str, "type": StreamName, "from": int, "to": int, "cursor": str}
+)
+
+
+class EventMembers(TypedDict):
+    """`event`; each one has the same members, null where they do not apply."""
+
+    event: str
+    at: _Time
+    process_id: str | None
+    process: ProcessMembers | None
+    reason: str | None
+    missed: int
+    node: str | None
+
+
+NOTIFICATIONS: Mapping[str, Any] = MappingProxyType(
+    {
+        "connected": ConnectedMembers,
+        "process.queued": QueuedMembers,
+        "process.started": ChangeMembers,
+        "process.output": OutputMembers,
+        "process.paused": ChangeMembers,
+        "process.resumed": ChangeMembers,
+        "process.cancelled": ChangeMembers,
+        "process.completed": CompletionMembers,
+        "process.closed": ClosedMembers,
+        "process.gap": GapMembers,
+        "event": EventMembers,
+    }
+)
