@@ -135,7 +135,7 @@ class Sender(Generic[_Followed]):
 
     def kick(self) -> None:
         """Send after a change: take one turn, and leave the rest to the draining task. Never raises."""
-        if self._is_draining or not self._may_send():
+        if self._is_draining or self._is_closed or self._holds:
             return
         has_more = True
         if self._outbox.is_ready:

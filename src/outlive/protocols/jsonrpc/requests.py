@@ -18,6 +18,7 @@ from outlive.protocols.jsonrpc.params import OutputMode
 MAX_BATCH = 1000  # requests in one array; their bytes are bounded by the frame's size
 NULL_ID = b"null"
 _VERSION = b'"2.0"'
+_NO_PARAMS = (b"", b"null")
 _ID_STARTS = b'"-0123456789n'  # a string, a number or null; section 4 allows nothing else
 
 
@@ -83,10 +84,14 @@ def parse_frame(text: str) -> Request | RequestRefusal | Batch:
         request = _USUAL.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return _parse_unusual(text)
-    request_id = bytes(request.id)
-    if not _may_be_id(request_id):
+    request_id, params = bytes(request.id), bytes(request.params)
+    if request_id and request_id[0] not in _ID_STARTS:
         return _parse_unusual(text)
-    return _accepted(request.method, request_id, bytes(request.params))
+    return Request(
+        method=request.method,
+        params=params if params not in _NO_PARAMS else b"{}",
+        request_id=request_id or None,
+    )
 
 
 def parse_binary(frame: bytes | bytearray) -> Request | RequestRefusal:
@@ -141,7 +146,7 @@ def _entry(raw: msgspec.Raw) -> Request | RequestRefusal:
 
 def _request(envelope: _Envelope) -> Request | RequestRefusal:
     request_id = bytes(envelope.id)
-    if not _may_be_id(request_id):
+    if request_id and request_id[0] not in _ID_STARTS:
         return _refusal("The id of a request is a string, a number or null.")
     # An error is reported under the request's own id, if that much could be read (section 5).
     refused_id = request_id or NULL_ID
@@ -150,17 +155,10 @@ def _request(envelope: _Envelope) -> Request | RequestRefusal:
     method = bytes(envelope.method)
     if method[:1] != b'"':
         return _refusal("A request names its method as a string.", refused_id)
-    return _accepted(msgspec.json.decode(method, type=str), request_id, bytes(envelope.params))
-
-
-def _may_be_id(request_id: bytes) -> bool:
-    return not request_id or request_id[0] in _ID_STARTS
-
-
-def _accepted(method: str, request_id: bytes, params: bytes) -> Request:
+    params = bytes(envelope.params)
     return Request(
-        method=method,
-        params=b"{}" if params in (b"", b"null") else params,
+        method=msgspec.json.decode(method, type=str),
+        params=params if params not in _NO_PARAMS else b"{}",
         request_id=request_id or None,
     )
 

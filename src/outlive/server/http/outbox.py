@@ -204,20 +204,17 @@ class Inbox:
         self._messages: deque[Any] = deque()
         self._taker: asyncio.Future[None] | None = None
 
-    @property
-    def is_awaited(self) -> bool:
-        """Whether the application waits for the next message."""
-        return self._taker is not None and not self._taker.done()
-
     def empty(self) -> bool:
         """Tell whether there is no message."""
         return not self._messages
 
-    def put_nowait(self, message: Any) -> None:  # noqa: ANN401 -- an event of uvicorn's own
-        """Add a message."""
+    def put_nowait(self, message: Any) -> bool:  # noqa: ANN401 -- an event of uvicorn's own
+        """Add a message; tell whether the application has waited for it."""
         self._messages.append(message)
-        if self._taker is not None and not self._taker.done():
-            self._taker.set_result(None)
+        if self._taker is None or self._taker.done():
+            return False
+        self._taker.set_result(None)
+        return True
 
     async def get(self) -> Any:  # noqa: ANN401 -- as above
         """Take the oldest message, waiting for it. Cancellation: safe, nothing is taken."""
@@ -273,9 +270,7 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
             return False
         # Pausing and resuming cost a system call each, so reading goes on while the application waits for this message. If it
         # does not wait, one message in memory is enough: the next one stays in the kernel.
-        is_awaited = self.queue.is_awaited
-        self.queue.put_nowait(message)
-        if not is_awaited and not self.read_paused:
+        if not self.queue.put_nowait(message) and not self.read_paused:
             self.read_paused = True
             self.transport.pause_reading()
         return True
