@@ -1,6 +1,6 @@
 """One open WebSocket of a client: `Connection` reads requests, sees to their answers, and ends with the socket.
 
-What a returning client is told: which of its processes are followed, from where, in which format.
+`continuations` finds what goes on for a client that has come back: which processes, from where, in which format.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class Continuation:
 async def continuations(
     context: Context, resumption: Resumption, undelivered: Mapping[str, OutputFormat]
 ) -> list[Continuation]:
-    """Return what a resumed connection follows, oldest process first.
+    """Return what a resumed session follows, oldest process first.
 
     That is: what still runs, what ended while the client was away, what it names, and (for a cursor without a
     name) the process that it started last.
@@ -63,14 +63,12 @@ async def continuations(
     Raises:
         InvalidRequest: A cursor lies behind the end of its process's output.
     """
-    connection = context.connection
-    processes: dict[str, Process] = {process.process_id: process for process in connection.running()}
+    session = context.session
+    processes: dict[str, Process] = {process.process_id: process for process in session.running()}
     cursors = {process_id: resumption.position(process_id) for process_id in {*processes, *undelivered}}
     cursors |= resumption.named
     if resumption.cursor is not None:
-        newest = await context.engine.queries.list(
-            ProcessFilter(connection_id=connection.connection_id), limit=1
-        )
+        newest = await context.engine.queries.list(ProcessFilter(connection_id=session.session_id), limit=1)
         cursors |= {record.process_id: resumption.cursor for record in newest}
     found: list[Continuation] = []
     for process_id, cursor in sorted(cursors.items()):
@@ -84,7 +82,7 @@ async def continuations(
         if form.is_raw:
             try:
                 await context.engine.as_(context.owner()).read_raw(process.process_id, cursor)
-            except (AccessDenied, BackendUnavailable):  # it may do less than who was here before
+            except (AccessDenied, BackendUnavailable):  # this caller may do less than the one before it
                 form = OutputFormat(form.mode, form.max_line_bytes)
         found.append(Continuation(process, cursor, form))
     return found
@@ -124,7 +122,7 @@ class Connection:
         outbox: Outbox,
         *,
         engine: Engine,
-        connections: Sessions,
+        sessions: Sessions,
         heads: FrameHeads,
         settings: JsonRpcSettings,
         observe: Observe,
@@ -135,7 +133,7 @@ class Connection:
         self._websocket = websocket
         self._outbox = outbox
         self._engine = engine
-        self._connections = connections
+        self._sessions = sessions
         self._settings = settings
         self._observe = observe
         self._take = take
@@ -151,16 +149,16 @@ class Connection:
     async def run(self, resumption: Resumption, access: Access) -> None:
         """Serve the client until it or the server ends it."""
         try:
-            place, is_resumed = await self._connections.claim(resumption.session_id, access.principal, self)
+            session, is_resumed = await self._sessions.claim(resumption.session_id, access.principal, self)
         except OutliveError as error:
             await self.refuse(error)
             return
-        events = EventFeed(self._engine, place, self._outbox, spawn=self._spawn)
+        events = EventFeed(self._engine, session, self._outbox, spawn=self._spawn)
         context = Context(
             engine=self._engine,
             access=access,
-            connection=place,
-            connections=self._connections,
+            session=session,
+            sessions=self._sessions,
             followers=self.followers,
             events=events,
             settings=self._settings,
@@ -179,19 +177,19 @@ class Connection:
         finally:
             events.close()
             self.followers.close()
-            if place.holder is self:
-                place.undelivered |= self.followers.undelivered()
-            self._connections.leave(place, self)
+            if session.holder is self:
+                session.undelivered |= self.followers.undelivered()
+            self._sessions.leave(session, self)
         if self._close_code is not None:
             await self._close(self._close_code)
 
     async def refuse(self, error: OutliveError) -> None:
-        """Tell the client why it is not served (an error without a request), and close."""
+        """Send the reason why the client is not served (an error without a request), and close."""
         await self._outbox.send(text_frame(encode_error(NULL_ID, error)))
         await self._close(_POLICY_VIOLATION if isinstance(error, InvalidRequest) else _TRY_AGAIN_LATER)
 
     def supersede(self) -> dict[str, OutputFormat]:
-        """Stop at once, because another channel takes the place; return what was not delivered completely."""
+        """Stop at once, because another connection takes over; return what was not delivered completely."""
         self._end(_SUPERSEDED)
         return self.followers.undelivered()
 
@@ -213,14 +211,14 @@ class Connection:
     async def _converse(self, context: Context, resumption: Resumption, *, is_resumed: bool) -> None:
         """Greet the client, continue its processes, then answer until the socket ends. Outermost loop of the task."""
         try:
-            place = context.connection
+            session = context.session
             followed: list[Continuation] = []
             if is_resumed:
-                followed = await continuations(context, resumption, place.undelivered)
-            await self._outbox.send(text_frame(self._greeting(place, followed, is_resumed=is_resumed)))
+                followed = await continuations(context, resumption, session.undelivered)
+            await self._outbox.send(text_frame(self._greeting(session, followed, is_resumed=is_resumed)))
             for known in followed:
                 self.followers.follow(known.process, known.cursor, known.form)
-                place.undelivered.pop(known.process.process_id, None)
+                session.undelivered.pop(known.process.process_id, None)
             await self._receive(context)
         except OutliveError as error:  # an impossible cursor, or a registry that does not answer
             await self.refuse(error)
@@ -228,10 +226,10 @@ class Connection:
             _logger.exception("a connection failed", extra={"reference": secrets.token_hex(4)})
             self._close_code = _INTERNAL_ERROR
 
-    def _greeting(self, place: Session, followed: list[Continuation], *, is_resumed: bool) -> bytes:
+    def _greeting(self, session: Session, followed: list[Continuation], *, is_resumed: bool) -> bytes:
         """Return `connected` (promise S0.2)."""
         params: ConnectedMembers = {
-            "session_id": place.connection_id,
+            "session_id": session.session_id,
             "version": self._settings.version,
             "capabilities": {
                 "methods": sorted(METHODS),
@@ -262,15 +260,15 @@ class Connection:
             work = requested(parse_binary(message["bytes"]) if text is None else parse_frame(text))
             if early_s := self._take(context.access.principal, len(work.entries)):
                 await asyncio.sleep(early_s)  # the client's further messages wait in its own buffers
+            places = self._longs
             match work.concurrency:
                 case Concurrency.IN_ORDER:
                     await self._answer(context, work)
+                    continue
                 case Concurrency.STARTS:
                     places = self._own_starts
                     if places.locked():
-                        places = self._connections.starts.of(context.access.principal)
-                    await self._answer_beside(context, work, places)
-                    await asyncio.sleep(0)  # it has taken its place before the next request is looked at
+                        places = self._sessions.starts.of(context.access.principal)
                 case Concurrency.LONG if self._longs.locked():
                     error = LimitExceeded(
                         "process_limit",
@@ -279,13 +277,12 @@ class Connection:
                     )
                     if frames := work.refuse(error):
                         await self._outbox.send(frames)
-                case Concurrency.LONG:
-                    await self._answer_beside(context, work, self._longs)
-
-    async def _answer_beside(self, context: Context, work: Requested, places: asyncio.Semaphore) -> None:
-        """Answer beside the requests that follow, once there is a place for it."""
-        await places.acquire()
-        self._spawn(self._answer(context, work, places))
+                    continue
+            # Beside the requests that follow, once there is a place for it. It begins before the next one is looked at: a start
+            # has then taken its session's place.
+            await places.acquire()
+            self._spawn(self._answer(context, work, places))
+            await asyncio.sleep(0)
 
     async def _answer(
         self, context: Context, work: Requested, place: asyncio.Semaphore | None = None
@@ -303,7 +300,7 @@ class Connection:
                 place.release()
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        """Run `work` in this channel's task group, until the channel ends."""
+        """Run `work` in this connection's task group, until the connection ends."""
         task = self._tasks.create_task(work)
         self._side.add(task)
         task.add_done_callback(self._side.discard)

@@ -44,8 +44,8 @@ class Context:
 
     engine: Engine
     access: Access
-    connection: Session
-    connections: Sessions
+    session: Session
+    sessions: Sessions
     followers: Followers
     events: EventFeed
     settings: JsonRpcSettings
@@ -60,8 +60,8 @@ class Context:
     def owner(self, request_id: str | None = None) -> Owner:
         """Return the identity of this client."""
         return Owner(
-            principal=self.connection.principal,
-            connection_id=self.connection.connection_id,
+            principal=self.session.principal,
+            connection_id=self.session.session_id,
             request_id=request_id,
             inside=self.access.inside,
             door="jsonrpc",
@@ -70,7 +70,7 @@ class Context:
         )
 
     async def find(self, process_id: str | None) -> Process:
-        """Return the process that is meant: by id, or the one that runs in this connection.
+        """Return the process that is meant: by id, or the one that runs in this session.
 
         Raises:
             ProcessNotFound: There is none, or it belongs to another principal.
@@ -78,10 +78,10 @@ class Context:
         """
         if process_id is not None:
             process = await self.engine.queries.find(process_id)
-            if not self.connection.may_see(process.record):
+            if not self.session.may_see(process.record):
                 raise ProcessNotFound("process_not_found", f"There is no process {process_id[:40]!r}.")
             return process
-        running = self.connection.running()
+        running = self.session.running()
         if not running:
             raise ProcessNotFound("no_process", "No process runs in this session.")
         if len(running) > 1:

@@ -75,10 +75,10 @@ async def control(context: Context, params: ControlParams, _label: str | None) -
     record = process.record
     cursor = context.followers.cursor(process.process_id)
     # Every other client that follows the process gets the news at the cursor up to which it has the output.
-    context.connections.announce(
+    context.sessions.announce(
         process.process_id,
         lambda delivered: encode_process_notification(word, record, cursor=str(delivered)),
-        but=context.connection,
+        but=context.session,
     )
     return Result(
         {"status": word}, (encode_process_notification(word, record, cursor=str(cursor)),), then=release

@@ -42,9 +42,9 @@ class JsonRpcFrontend:
         Args:
             engine: What is served.
             settings: How.
-            observe: Hears how long each method took.
+            observe: Called with each method that was answered, and the seconds that took.
             terminals: Those that are offered; the engine's own if none are given.
-            take: Counts a message of a principal, and tells how long to wait before it is looked at.
+            take: Counts a message of a principal; returns how many seconds to wait before it is looked at.
         """
         self._observe = observe
         self._take = take
@@ -52,28 +52,28 @@ class JsonRpcFrontend:
         self._engine = engine
         self._settings = settings
         self._heads = FrameHeads()
-        self._connections = Sessions(engine, settings)
+        self._sessions = Sessions(engine, settings)
 
     async def __aenter__(self) -> Self:
         """Begin the reconnect graces of clients of an earlier server."""
-        await self._connections.__aenter__()
+        await self._sessions.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop the background work."""
-        await self._connections.__aexit__(kind, error, trace)
+        await self._sessions.__aexit__(kind, error, trace)
 
     @property
     def open_count(self) -> int:
         """How many clients are connected."""
-        return self._connections.open_count
+        return self._sessions.open_count
 
     @property
     def lag_bytes(self) -> int:
         """How much output the slowest client has not been sent yet."""
-        return self._connections.lag_bytes()
+        return self._sessions.lag_bytes()
 
     def routes(self) -> list[BaseRoute]:
         """Return what the application serves."""
@@ -84,11 +84,11 @@ class JsonRpcFrontend:
             await websocket.accept()
         except WebSocketDisconnect:
             return  # gone before it was let in
-        channel = Connection(
+        connection = Connection(
             websocket,
             open_outbox(websocket),
             engine=self._engine,
-            connections=self._connections,
+            sessions=self._sessions,
             heads=self._heads,
             settings=self._settings,
             observe=self._observe,
@@ -98,6 +98,6 @@ class JsonRpcFrontend:
         try:
             resumption = Resumption.parse(dict(websocket.query_params))
         except InvalidRequest as error:
-            await channel.refuse(error)
+            await connection.refuse(error)
             return
-        await channel.run(resumption, access_of(websocket.scope))
+        await connection.run(resumption, access_of(websocket.scope))

@@ -1,7 +1,7 @@
-"""What a connection is told of the engine's events: `EventFeed`.
+"""The engine's events as one connection gets them: `EventFeed`.
 
-Live only: there is no history of events, the record of every process is what stays. A client that does not read makes
-up to 1 MiB of them wait; beyond that they are counted, and the event `missed` tells how many.
+There is no history of events: what stays is the record of each process. While a client does not read, up to 1 MiB of events
+wait for it. Those beyond are counted, and the event `missed` has their number.
 """
 
 from collections import deque
@@ -60,7 +60,6 @@ class EventFeed:
     """Sends a connection the events that it may see and wants. Used on the event loop only."""
 
     __slots__ = (
-        "_connection",
         "_engine",
         "_is_draining",
         "_kept",
@@ -68,15 +67,16 @@ class EventFeed:
         "_missed",
         "_outbox",
         "_paused",
+        "_session",
         "_spawn",
         "_unsubscribe",
         "_wanted",
     )
 
-    def __init__(self, engine: Engine, connection: Session, outbox: Outbox, *, spawn: Spawn) -> None:
-        """Tell nothing yet; `spawn` runs a coroutine in the channel's task group."""
+    def __init__(self, engine: Engine, session: Session, outbox: Outbox, *, spawn: Spawn) -> None:
+        """Send nothing yet; `spawn` runs a coroutine in the connection's task group."""
         self._engine = engine
-        self._connection = connection
+        self._session = session
         self._outbox = outbox
         self._spawn = spawn
         self._wanted = EventFilter()
@@ -87,14 +87,14 @@ class EventFeed:
         self._unsubscribe: Callable[[], None] | None = None
 
     def begin(self, wanted: EventFilter) -> None:
-        """Tell what happens from now on, instead of what was wanted before."""
+        """Send what happens from now on, instead of what was wanted before."""
         self.close()
         self._wanted = wanted
         self._paused = {one.process_id for one in self._engine.queries.live() if one.state is State.PAUSED}
         self._unsubscribe = self._engine.events.subscribe(self._hear, kinds=[StateChanged, *_NAMES])
 
     def close(self) -> None:
-        """Tell nothing more. Safe to repeat."""
+        """Send nothing more. Safe to repeat."""
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -111,7 +111,7 @@ class EventFeed:
                 record = event.record
                 name = self._state_name(record)
             case StartRejected():
-                if event.principal != self._connection.principal:
+                if event.principal != self._session.principal:
                     return
                 name, reason = _NAMES[StartRejected], event.code
             case KeeperConnected() | KeeperDisconnected():
@@ -123,18 +123,18 @@ class EventFeed:
             case ApprovalDecided():
                 record, reason, name = event.record, event.verdict, _NAMES[ApprovalDecided]
             case ProcessRemoved(record=None) | AuditEvent():
-                return  # whose it was is not known, or it is the audit log's: nobody may be told
+                return  # the owner is not known, or the event is the audit log's alone: no client may see it
             case _:
                 record = event.record
                 name = _NAMES[type(event)]
-        if name is None or (record is not None and not self._connection.may_see(record)):
+        if name is None or (record is not None and not self._session.may_see(record)):
             return
         if self._wanted.matches(name, record):
             at = datetime.now(UTC)
-            self._tell(encode_event(name, record, at=at, reason=reason, node=node))
+            self._send(encode_event(name, record, at=at, reason=reason, node=node))
 
     def _state_name(self, record: ProcessRecord) -> EventName | None:
-        """Return what a change of state is called; None for what other events tell."""
+        """Return the name of a change of state; None for those that have an event of their own."""
         process_id, state = record.process_id, record.state
         was_paused = process_id in self._paused
         if state is State.PAUSED:
@@ -145,7 +145,7 @@ class EventFeed:
             return "resumed" if was_paused else None
         return _STATES.get(state)
 
-    def _tell(self, message: bytes) -> None:
+    def _send(self, message: bytes) -> None:
         frame = text_frame(message)
         if not self._kept and not self._is_draining and self._outbox.is_ready:
             self._outbox.write(frame)

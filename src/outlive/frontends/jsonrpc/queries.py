@@ -58,19 +58,19 @@ async def attach(context: Context, params: AttachParams, _label: str | None) -> 
 
 
 async def list_(context: Context, params: ListParams, _label: str | None) -> Result[ProcessList]:
-    """Return the processes of this connection and the detached ones of its principal, newest first."""
-    connection = context.connection
+    """Return the processes of this session and the detached ones of its principal, newest first."""
+    session = context.session
     limit = params.limit
     own = ProcessFilter(
-        principal=connection.principal,
-        connection_id=connection.connection_id,
+        principal=session.principal,
+        connection_id=session.session_id,
         active=params.active,
         group=params.group,
         tags=params.tags,
         before=params.before,
     )
     detached = ProcessFilter(
-        principal=connection.principal,
+        principal=session.principal,
         detached=True,
         active=params.active,
         group=params.group,

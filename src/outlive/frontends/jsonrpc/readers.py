@@ -41,7 +41,7 @@ class StreamReader(Protocol):
     def take(self, data: bytes, hidden: HiddenSpans = ()) -> bytes:
         """Return the frames that new bytes at `scanned` complete; may take only a first part of `data`.
 
-        `hidden` tells which of the bytes are stars for a secret.
+        `hidden` are the bytes that are stars for a secret.
         """
 
     def finish(self, limit: int) -> bytes:
@@ -198,7 +198,7 @@ class LineReader:
     def _frames(self, lines: bytes, hidden: HiddenSpans) -> bytes:
         """Return the frames of whole lines at `delivered`, of the first `MAX_LINES`, and deliver them."""
         if hidden:
-            return self._told_frames(lines, hidden)
+            return self._single_frames(lines, hidden)
         if lines.find(_NEWLINE) == len(lines) - 1 <= self._max_line_bytes:  # a single line
             self.delivered += len(lines)
             return line_frame(self._process_id, self.stream, lines, end=self.delivered)
@@ -208,10 +208,10 @@ class LineReader:
         if framed is not None:
             frames, self.delivered = framed
             return frames
-        return self._told_frames(lines, hidden)
+        return self._single_frames(lines, hidden)
 
-    def _told_frames(self, lines: bytes, hidden: HiddenSpans) -> bytes:
-        """Return the same one by one: where a line is too long, or its secrets have to be told."""
+    def _single_frames(self, lines: bytes, hidden: HiddenSpans) -> bytes:
+        """Return the same one by one: where a line is too long, or the number of its secrets has to be sent."""
         pieces: list[bytes] = []
         end = self.delivered
         for content in lines[:-1].split(b"\n", MAX_LINES)[:MAX_LINES]:
@@ -295,7 +295,7 @@ class PieceReader:
 
 
 class SilentReader:
-    """No message at all: for who wants to hear of the end, and of the output nothing (`output` "none")."""
+    """No message at all: for a client that wants the end and no output (`output` "none")."""
 
     __slots__ = ("appetite", "delivered", "scanned", "stream")
 

@@ -1,11 +1,9 @@
-"""All places of clients: `Sessions` gives them out, gives them back to who returns, and ends them after the grace.
+"""What outlives a socket: a `Session`, the state behind one `session_id` (promises S0.13, S0.14), and `Sessions`, all of them.
 
-The reconnect grace counts only while this server lives: from the disconnect, or from the end of the recovery for
-clients of an earlier server (promise S0.14). Leaving the block ends no process.
-
-What the door must be told: limits, times and its version.
-
-What outlives a socket: `Session`, the restorable state behind one `session_id` (promises S0.13, S0.14).
+A session has at most one connection. When that is lost, the reconnect grace begins; a client that comes back in time finds its
+session again, otherwise the session ends, and its processes that are not detached are cancelled. The grace counts only while this
+server lives: from the disconnect, or from the end of the recovery for clients of an earlier server. A server that stops ends no
+process.
 """
 
 import asyncio
@@ -25,10 +23,10 @@ from outlive.frontends.jsonrpc.subscriptions import Followers, OutputFormat
 
 
 class Holder(Protocol):
-    """The open channel of a connection, as far as the connection needs it."""
+    """The open connection of a session, as far as the session needs it."""
 
     def supersede(self) -> dict[str, OutputFormat]:
-        """Stop at once, because another channel takes the place; return what was not delivered completely."""
+        """Stop at once, because another connection takes over; return what was not delivered completely."""
 
     @property
     def followers(self) -> Followers:
@@ -36,30 +34,30 @@ class Holder(Protocol):
 
 
 class Session:
-    """One client's place: who it is, its open channel or the reconnect grace, what it has not been told yet.
+    """One client's session: its open connection or the reconnect grace, and what was not delivered yet.
 
     Attributes:
-        connection_id: The wire's `session_id`, a uuid4.
-        principal: Whose it is; nobody else can resume it.
-        holder: The open channel; None while the client is away.
-        undelivered: Processes whose end the client has not been told, and the way of their output.
-        grace: Ends the place when the client stays away; None while it is here.
+        session_id: A uuid4. Records of processes name it as their owner's `connection_id`.
+        principal: The owner; no other principal can resume the session.
+        holder: The open connection; None while the client is away.
+        undelivered: Processes whose end the client has not received, and the format of their output.
+        grace: Ends the session when the client stays away; None while it is here.
         starts: How many processes start just now.
     """
 
     __slots__ = (
         "_engine",
-        "connection_id",
         "grace",
         "holder",
         "principal",
+        "session_id",
         "starts",
         "undelivered",
     )
 
-    def __init__(self, engine: Engine, connection_id: str, principal: str) -> None:
-        """Begin without a channel."""
-        self.connection_id = connection_id
+    def __init__(self, engine: Engine, session_id: str, principal: str) -> None:
+        """Begin without a connection."""
+        self.session_id = session_id
         self.principal = principal
         self.holder: Holder | None = None
         self.undelivered: dict[str, OutputFormat] = {}
@@ -68,8 +66,8 @@ class Session:
         self._engine = engine
 
     def running(self) -> list[Process]:
-        """Return the processes of this connection that are not complete, oldest first."""
-        return self._engine.connections.running_of(self.connection_id)
+        """Return the processes of this session that are not complete, oldest first."""
+        return self._engine.connections.running_of(self.session_id)
 
     def check_free(self) -> None:
         """Let a start pass that wants the session's one place; detached processes belong to the principal and take none.
@@ -92,7 +90,7 @@ class Session:
         """Tell whether a process is this session's own, or a detached one of the same principal."""
         owner = record.owner
         return owner.principal == self.principal and (
-            record.is_detached or owner.connection_id == self.connection_id
+            record.is_detached or owner.connection_id == self.session_id
         )
 
 
@@ -116,11 +114,11 @@ _MAX_STARTS = 64
 
 
 class Sessions:
-    """The connections by id. `async with` runs the reconnect graces.
+    """The sessions by id. `async with` runs the reconnect graces.
 
     Attributes:
         starts: How many starts of a principal are read at a time. Fifty connections that read sixty-four each would only
-            fill the memory with tasks which wait for their turn, and everybody's requests would wait behind them.
+            fill the memory with tasks which wait for their turn, and the requests of all others would wait behind them.
     """
 
     def __init__(self, engine: Engine, settings: JsonRpcSettings) -> None:
@@ -128,7 +126,7 @@ class Sessions:
         self._engine = engine
         self._settings = settings
         self.starts = StartSlots(_MAX_STARTS)
-        self._places: dict[str, Session] = {}
+        self._sessions: dict[str, Session] = {}
         self._open = 0
         self._is_running = False
         self._tasks = asyncio.TaskGroup()
@@ -145,8 +143,8 @@ class Sessions:
         await self._engine.reconciliation.over()
         for connection_id in self._engine.connections.waiting():
             processes = self._engine.connections.live_of(connection_id)
-            if processes and connection_id not in self._places:
-                self._wait_for_return(self._place(connection_id, processes[0].record.owner.principal))
+            if processes and connection_id not in self._sessions:
+                self._wait_for_return(self._open_session(connection_id, processes[0].record.owner.principal))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -155,9 +153,9 @@ class Sessions:
         self._is_running = False
         if self._expecting is not None:
             self._expecting.cancel()
-        for place in self._places.values():
-            if place.grace is not None:
-                place.grace.cancel()
+        for session in self._sessions.values():
+            if session.grace is not None:
+                session.grace.cancel()
         await self._tasks.__aexit__(kind, error, trace)
 
     @property
@@ -166,82 +164,82 @@ class Sessions:
         return self._open
 
     async def claim(self, wanted: str, principal: str, holder: Holder) -> tuple[Session, bool]:
-        """Give `holder` the place with the id `wanted`, or a new one; tell whether it was resumed.
+        """Return the session with the id `wanted`, or a new one, held by `holder` from now on; and whether it was resumed.
 
-        A channel that still holds the place is superseded.
+        A connection that still holds the session is superseded.
 
         Raises:
-            LimitExceeded: `connection_limit`: no place is free.
+            LimitExceeded: `connection_limit`: there are as many sessions as the server may have.
         """
-        place = self._places.get(wanted)
-        if place is None and wanted:
-            place = await self._restore(wanted, principal)
-        if place is not None and place.principal != principal:
-            place = None  # to somebody else it does not exist
-        is_takeover = place is not None and place.holder is not None
+        session = self._sessions.get(wanted)
+        if session is None and wanted:
+            session = await self._restore(wanted, principal)
+        if session is not None and session.principal != principal:
+            session = None  # for another principal it does not exist
+        is_takeover = session is not None and session.holder is not None
         if not is_takeover and self._open >= self._settings.max_connections:
             raise LimitExceeded(
                 "connection_limit", f"All {self._settings.max_connections} sessions of this server are taken."
             )
-        resumed = place is not None
-        if place is None:
-            place = self._place(str(uuid.uuid4()), principal)
-        if place.holder is not None:
-            place.undelivered |= place.holder.supersede()
+        resumed = session is not None
+        if session is None:
+            session = self._open_session(str(uuid.uuid4()), principal)
+        if session.holder is not None:
+            session.undelivered |= session.holder.supersede()
         else:
             self._open += 1
-        if place.grace is not None:
-            place.grace.cancel()
-            place.grace = None
-        place.holder = holder
-        return place, resumed
+        if session.grace is not None:
+            session.grace.cancel()
+            session.grace = None
+        session.holder = holder
+        return session, resumed
 
-    def leave(self, place: Session, holder: Holder) -> None:
-        """Take the place back from a channel that has ended; nothing happens when another one holds it."""
-        if place.holder is holder:
-            place.holder = None
+    def leave(self, session: Session, holder: Holder) -> None:
+        """Note that a connection has ended; nothing happens when another one holds the session."""
+        if session.holder is holder:
+            session.holder = None
             self._open -= 1
-            self._wait_for_return(place)
+            self._wait_for_return(session)
 
     def announce(self, process_id: str, encode: Callable[[Cursor], bytes], *, but: Session) -> None:
-        """Tell every other client that follows a process some news about it."""
-        for place in self._places.values():
-            if place.holder is not None and place is not but:
-                place.holder.followers.announce(process_id, encode)
+        """Send news about a process to every other client that follows it."""
+        for session in self._sessions.values():
+            if session.holder is not None and session is not but:
+                session.holder.followers.announce(process_id, encode)
 
     def lag_bytes(self) -> int:
         """Return how far the slowest client is behind."""
-        holders = (place.holder for place in self._places.values())
+        holders = (session.holder for session in self._sessions.values())
         return max((holder.followers.lag_bytes() for holder in holders if holder is not None), default=0)
 
-    def _place(self, connection_id: str, principal: str) -> Session:
-        place = self._places[connection_id] = Session(self._engine, connection_id, principal)
-        return place
+    def _open_session(self, session_id: str, principal: str) -> Session:
+        session = self._sessions[session_id] = Session(self._engine, session_id, principal)
+        return session
 
     async def _restore(self, connection_id: str, principal: str) -> Session | None:
-        """Return the place of a client of an earlier server, known by the processes it started."""
+        """Return the session of a client of an earlier server, known by the processes that it started."""
         known = await self._engine.queries.list(
             ProcessFilter(connection_id=connection_id, principal=principal), limit=1
         )
-        if connection_id in self._places:  # somebody else came back with it meanwhile
-            return self._places[connection_id]
-        return self._place(connection_id, principal) if known else None
+        if connection_id in self._sessions:  # another connection came back with it meanwhile
+            return self._sessions[connection_id]
+        return self._open_session(connection_id, principal) if known else None
 
-    def _wait_for_return(self, place: Session) -> None:
+    def _wait_for_return(self, session: Session) -> None:
         if self._is_running:
-            place.grace = self._tasks.create_task(self._expire(place))
+            session.grace = self._tasks.create_task(self._expire(session))
 
-    async def _expire(self, place: Session) -> None:
-        """Give the place up when nobody came back in time, and cancel its private processes."""
+    async def _expire(self, session: Session) -> None:
+        """End the session when its client did not come back in time, and cancel its private processes."""
         await asyncio.sleep(self._settings.reconnect_grace_s)
-        del self._places[place.connection_id]
-        place.grace = None
+        del self._sessions[session.session_id]
+        session.grace = None
         try:
-            doomed = [process for process in place.running() if not process.is_detached]
+            doomed = [process for process in session.running() if not process.is_detached]
             await asyncio.gather(*map(self._cancel, doomed))
         except Exception:
             _logger.exception(
-                "cancelling abandoned processes failed", extra={"connection_id": place.connection_id}
+                "cancelling abandoned processes failed", extra={"connection_id": session.session_id}
             )
 
     async def _cancel(self, process: Process) -> None:
@@ -253,7 +251,7 @@ class Sessions:
             try:
                 await self._engine.controls.cancel(process, note=note)
             except BackendUnavailable:
-                await asyncio.sleep(_RETRY_S)  # nobody else will end it
+                await asyncio.sleep(_RETRY_S)  # nothing else will end it
             except InvalidState:
                 return  # it has ended by itself meanwhile
             else:

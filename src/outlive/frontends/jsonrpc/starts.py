@@ -1,8 +1,10 @@
 """The method that starts a command: `execute`."""
 
 import asyncio
+import functools
 import os
 import time
+from typing import cast
 
 from outlive.core.cursor import BEGINNING
 from outlive.core.errors import (
@@ -17,9 +19,8 @@ from outlive.core.lifecycle import Cause, State
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Result, methods_of
 from outlive.protocols.jsonrpc.answers import encode_process_notification, encode_queued
-from outlive.protocols.jsonrpc.members import StartedMembers
+from outlive.protocols.jsonrpc.members import SandboxMembers, StartedMembers
 from outlive.protocols.jsonrpc.params import ExecuteParams
-from outlive.protocols.jsonrpc.views import sandbox_view
 
 _START_S = 25.0  # what a start may take (`Engine.start`)
 
@@ -32,7 +33,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     """
     form = context.output_format(params)
     command = params.to_command()
-    connection = context.connection
+    session = context.session
     owner = context.owner(label)
     process = None if params.process_id is None else await _started_before(context, params.process_id)
     wanted = None if params.process_id is None else ProcessId(params.process_id)
@@ -41,12 +42,12 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
         await context.engine.as_(context.owner()).read_raw(wanted, BEGINNING)
     if process is None:
         if not params.concurrent:
-            connection.check_free()
-        connection.starts += 1
+            session.check_free()
+        session.starts += 1
         try:
             process = await context.engine.starts.start(command, owner=owner, process_id=wanted)
         finally:
-            connection.starts -= 1
+            session.starts -= 1
     is_queued = process.state is State.QUEUED
     record = process.record if is_queued else process.identity_record
     return Result(
@@ -56,14 +57,14 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
             "pgid": record.pid,
             "process_id": record.process_id,
             "shell": record.shell,
-            "sandbox": sandbox_view(record),
+            "sandbox": cast("SandboxMembers", record.sandbox.view()),
         },
         notifications=(
             encode_queued(record)
             if is_queued
             else encode_process_notification("started", record, cursor=str(BEGINNING)),
         ),
-        then=lambda: context.followers.follow(process, BEGINNING, form),
+        then=functools.partial(context.followers.follow, process, BEGINNING, form),
     )
 
 
@@ -79,7 +80,7 @@ async def _started_before(context: Context, process_id: str) -> Process | None:
         process = await context.engine.queries.find(process_id)
     except ProcessNotFound:
         return None
-    if not context.connection.may_see(process.record):
+    if not context.session.may_see(process.record):
         raise InvalidRequest("invalid_params", "process_id: this one is taken.")
     woken = asyncio.Event()
     unsubscribe = process.subscribers.add(woken.set)

@@ -2,7 +2,7 @@
 
 Nothing is queued here: a turn reads from the log at the cursor, at most `turn_bytes`, and returns frames.
 
-The followers of one channel: at most one for each process.
+`Followers`: the subscriptions of one connection, at most one for each process.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class Subscription:
     __slots__ = (
         "_log",
         "_readers",
-        "_tells_start",
+        "_reports_start",
         "_turn_bytes",
         "_until",
         "is_completed",
@@ -51,7 +51,7 @@ class Subscription:
         log: OutputLog | None = None,
     ) -> None:
         """Follow `process` (or what `log` shows of it) with one reader for stdout and one for stderr, each at the offset to begin from."""
-        self._tells_start = process.state is State.QUEUED  # it waits for its group's turn
+        self._reports_start = process.state is State.QUEUED  # it waits for its group's turn
         self.process = process
         self.is_completed = self.is_over = False
         self._log = process.log if log is None else log
@@ -93,7 +93,7 @@ class Subscription:
         process = self.process
         is_final = process.is_complete
         begin = b""
-        if self._tells_start:
+        if self._reports_start:
             begin = self._start_frame()
             if not begin and not is_final:
                 return b"", False  # it may have written already, before the keeper has heard of its pid
@@ -116,7 +116,7 @@ class Subscription:
         record = self.process.record
         if record.pid is None:
             return b""
-        self._tells_start = False
+        self._reports_start = False
         return text_frame(encode_process_notification("started", record, cursor=str(BEGINNING)))
 
     def _scanned(self) -> tuple[int, int]:
@@ -177,14 +177,14 @@ class Subscription:
         return frames
 
     def _skip(self, reader: StreamReader, first: int, last: int) -> bytes:
-        """Return what tells that bytes `first` to `last` are gone, and go on behind them."""
+        """Return the frames that report bytes `first` to `last` as gone, and go on behind them."""
         frames = reader.finish(first)
         reader.jump(last)
         message = encode_gap(self.process.process_id, reader.stream, first, last, cursor=str(self.cursor))
         return frames + text_frame(message)
 
     def _final_frames(self, limits: tuple[int, int]) -> bytes:
-        """Return the last lines and `process.completed`; what cannot be read any more is told as a gap."""
+        """Return the last lines and `process.completed`; what cannot be read any more is reported as a gap."""
         frames = b""
         for reader, limit in zip(self._readers, limits, strict=True):
             if reader.delivered < limit:
@@ -235,8 +235,9 @@ class Followers:
 
     def follow(self, process: Process, cursor: Cursor, form: OutputFormat) -> None:
         """Send the process from `cursor` on; a subscription that it had here ends silently."""
-        self._drop_ended()
-        self.drop(process.process_id)
+        for process_id, ended in list(self._followers.items()):
+            if process_id == process.process_id or ended.subscription.is_over:
+                self.drop(process_id)
         is_lines = form.mode == "lines"
         log = process.raw_log if form.is_raw else process.log
         follower = Sender(
@@ -281,10 +282,6 @@ class Followers:
         self._formats.pop(process_id, None)
         if follower is not None:
             follower.close()
-
-    def _drop_ended(self) -> None:
-        for process_id in [key for key, follower in self._followers.items() if follower.subscription.is_over]:
-            self.drop(process_id)
 
     def hold(self, process_id: str) -> Callable[[], None]:
         """Send nothing of a process until the returned function is called (once)."""

@@ -76,7 +76,7 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
         "grace": record.grace_s,
         "tags": dict(record.tags),
         "group": record.group,
-        "sandbox": sandbox_view(record),
+        "sandbox": cast("SandboxMembers", record.sandbox.view()),
         "env_secrets": list(record.secret_names),
         "session_id": record.owner.connection_id,
     }
@@ -90,11 +90,6 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
     if record.redacted:
         view["redacted"] = record.redacted
     return view
-
-
-def sandbox_view(record: ProcessRecord) -> SandboxMembers:
-    """Return how strongly a process is bounded."""
-    return cast("SandboxMembers", record.sandbox.view())
 
 
 def approval_view(
