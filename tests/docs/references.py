@@ -141,7 +141,7 @@ def result_members(method: str) -> dict[str, SentMember]:
     declared = METHODS[method].result
     if declared is not None:
         return sent_members(declared)
-    schema: Any = next(tool for tool in TERMINAL_TOOLS if tool["name"] == method)["outputSchema"]
+    schema: Any = next(tool.output for tool in TERMINAL_TOOLS if tool.name == method)
     names = [*schema["properties"]]
     return _sent(schema, {}, names, frozenset(names) - {"redacted"})
 

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from outlive.backends.contract import BackendListener, NodeState, Operation, StartOutcome, Stop
+from outlive.backends.contract import BackendListener, NodeState, StartOutcome
+from outlive.core.controls import Operation, Stop
 from outlive.core.errors import BackendUnavailable, InvalidState, OutliveError, StartFailed
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.location import Kind

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.command import Command
+from outlive.core.controls import Pause
 from outlive.core.errors import CommandRefused, InvalidState, LimitExceeded
 from outlive.core.events import ApprovalDecided, ApprovalRequested, Event, StartRejected
 from outlive.core.lifecycle import Cause, State
@@ -82,7 +83,7 @@ async def test_what_a_rule_asks_about_waits_and_runs_once_approved(
     assert process.process_id in str(process.record.hint)
     assert [one.record.process_id for one in asking.approvals.waiting()] == [process.process_id]
     assert await asking.queries.find(process.process_id) is process
-    for verb in (asking.controls.pause(process), asking.controls.write(process, b"x")):
+    for verb in (asking.controls.control(process, Pause()), asking.controls.write(process, b"x")):
         with pytest.raises(InvalidState) as refused:
             await verb
         assert refused.value.code == "process_queued"

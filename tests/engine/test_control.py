@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from outlive.core.command import Command
+from outlive.core.controls import CloseInput, Pause, ResizeWindow, Resume, SignalProcess
 from outlive.core.cursor import BEGINNING
 from outlive.core.errors import InvalidState
 from outlive.core.events import (
@@ -24,14 +25,14 @@ from tests.support.processes import Gate, Marker, wait_for
 
 async def test_pause_stops_the_output_and_resume_continues_it(engine: Engine, gate: Gate) -> None:
     process = await engine.starts.start(Command(line=f"{gate.wait}; echo x"), owner=ME)
-    await engine.controls.pause(process)
-    await engine.controls.pause(process)
+    await engine.controls.control(process, Pause())
+    await engine.controls.control(process, Pause())
     assert process.state is State.PAUSED
     gate.open()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
             await engine.queries.wait(process)
-    await engine.controls.resume(process)
+    await engine.controls.control(process, Resume())
     assert await output_of(process) == (b"x\n", b"")
 
 
@@ -42,14 +43,8 @@ async def test_repeating_a_control_is_a_success(engine: Engine, marker: Marker) 
     )
     await wait_for(marker, 1)
     states = []
-    for verb in (
-        engine.controls.resume,
-        engine.controls.pause,
-        engine.controls.pause,
-        engine.controls.resume,
-        engine.controls.resume,
-    ):
-        await verb(process)
+    for operation in (Resume(), Pause(), Pause(), Resume(), Resume()):
+        await engine.controls.control(process, operation)
         states.append(process.state)
     assert states == [State.RUNNING, State.PAUSED, State.PAUSED, State.RUNNING, State.RUNNING]
     for grace_s in (1000, 1000, 0):
@@ -60,7 +55,7 @@ async def test_repeating_a_control_is_a_success(engine: Engine, marker: Marker) 
 
 async def test_cancelling_a_paused_process_ends_it(engine: Engine) -> None:
     process = await engine.starts.start(Command(line="sleep 1000"), owner=ME)
-    await engine.controls.pause(process)
+    await engine.controls.control(process, Pause())
     await engine.controls.cancel(process, note="Cancelled by this test.")
     await engine.queries.wait(process)
     record = process.record
@@ -92,15 +87,15 @@ async def test_a_signal_reaches_the_main_process_or_the_whole_tree(engine: Engin
     line = f"trap 'echo got' USR1; {marker.sleep} & wait; wait; echo end"
     process = await engine.starts.start(Command(line=line), owner=ME)
     await wait_for(marker, 1)
-    await engine.controls.signal(process, signal.SIGUSR1)
+    await engine.controls.control(process, SignalProcess(number=signal.SIGUSR1))
     async for chunks in follow(process, BEGINNING):
         assert chunks[0].data == b"got\n"
         break
-    await engine.controls.signal(process, signal.SIGKILL, whole_tree=True)
+    await engine.controls.control(process, SignalProcess(number=signal.SIGKILL, whole_tree=True))
     await engine.queries.wait(process)
     assert process.record.exit_signal == 9
     with pytest.raises(InvalidState):
-        await engine.controls.signal(process, signal.SIGTERM)
+        await engine.controls.control(process, SignalProcess(number=signal.SIGTERM))
 
 
 async def test_input_of_any_length_arrives_whole_and_in_order(engine: Engine) -> None:
@@ -108,7 +103,7 @@ async def test_input_of_any_length_arrives_whole_and_in_order(engine: Engine) ->
     await asyncio.gather(
         engine.controls.write(process, b"a" * 300_000),
         engine.controls.write(process, b"b" * 10),
-        engine.controls.close_stdin(process),
+        engine.controls.control(process, CloseInput()),
     )
     plain = await run(
         engine, "(head -c 300000 /dev/zero | tr '\\0' a; printf bbbbbbbbbb) | sha256sum; echo end"
@@ -119,17 +114,17 @@ async def test_input_of_any_length_arrives_whole_and_in_order(engine: Engine) ->
 async def test_what_has_ended_cannot_be_controlled(engine: Engine) -> None:
     process = await run(engine, "true", stdin="pipe", stdio="pty")
     for attempt in (
-        engine.controls.pause(process),
-        engine.controls.resume(process),
+        engine.controls.control(process, Pause()),
+        engine.controls.control(process, Resume()),
         engine.controls.cancel(process),
         engine.controls.write(process, b"x"),
-        engine.controls.resize(process, 1, 1),
-        engine.controls.signal(process, 1, whole_tree=True),
+        engine.controls.control(process, ResizeWindow(rows=1, cols=1)),
+        engine.controls.control(process, SignalProcess(number=1, whole_tree=True)),
     ):
         with pytest.raises(InvalidState) as caught:
             await attempt
         assert caught.value.code == "process_ended"
-    await engine.controls.close_stdin(process)  # it is closed
+    await engine.controls.control(process, CloseInput())  # it is closed
     await engine.controls.release(process, stdout_bytes=0, stderr_bytes=0)
 
 
@@ -139,7 +134,7 @@ async def test_what_was_not_asked_for_is_not_there(engine: Engine) -> None:
         await engine.controls.write(process, b"x")
     assert caught.value.code == "stdin_closed"
     with pytest.raises(InvalidState) as caught:
-        await engine.controls.resize(process, 1, 1)
+        await engine.controls.control(process, ResizeWindow(rows=1, cols=1))
     assert caught.value.code == "no_terminal"
     await engine.controls.cancel(process)
     await engine.queries.wait(process)
@@ -149,7 +144,7 @@ async def test_a_terminal_is_typed_into_and_resized(engine: Engine) -> None:
     process = await engine.starts.start(
         Command(line='stty -echo; read line; echo "got $line"; stty size', stdio="pty"), owner=ME
     )
-    await engine.controls.resize(process, 50, 120)
+    await engine.controls.control(process, ResizeWindow(rows=50, cols=120))
     await engine.controls.write(process, b"hello\n")
     stdout, _ = await output_of(process)
     assert stdout.endswith(b"got hello\r\n50 120\r\n")

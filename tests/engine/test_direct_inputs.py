@@ -12,6 +12,7 @@ import pytest
 from outlive.backends import direct_inputs
 from outlive.backends.local import LocalBackend
 from outlive.core.command import Command
+from outlive.core.controls import CloseInput
 from outlive.core.errors import InvalidState, LimitExceeded
 from outlive.engine import Engine, Process
 from outlive.keeper.common.launch import ensure_keeper
@@ -50,7 +51,7 @@ async def test_an_input_in_full_flow_does_not_pass_the_keeper(engine: Engine) ->
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
-    await engine.controls.close_stdin(process)
+    await engine.controls.control(process, CloseInput())
     out, _ = await output_of(process)
     assert out.split()[0] == _digest(_DATA * 4)
 
@@ -63,7 +64,7 @@ async def test_small_and_large_writes_keep_their_order(engine: Engine) -> None:
         for part in parts:
             group.create_task(engine.controls.write(process, part))
             await asyncio.sleep(0)
-    await engine.controls.close_stdin(process)
+    await engine.controls.control(process, CloseInput())
     out, _ = await output_of(process)
     assert out.split()[0] == _digest(b"".join(parts))
 
@@ -86,7 +87,7 @@ async def test_what_a_process_does_not_read_waits_in_the_keeper(
     rest = asyncio.ensure_future(engine.controls.write(process, _DATA[written + waiting :]))
     gate.open()
     await rest
-    await engine.controls.close_stdin(process)
+    await engine.controls.control(process, CloseInput())
     out, _ = await output_of(process)
     assert out.split()[0] == _digest(_DATA)
 
@@ -104,7 +105,7 @@ async def test_a_cancelled_write_goes_in_all_the_same(engine: Engine, gate: Gate
         await writing
     gate.open()
     await engine.controls.write(process, b"end")
-    await engine.controls.close_stdin(process)
+    await engine.controls.control(process, CloseInput())
     out, _ = await output_of(process)
     assert out.split()[0] == _digest(piece[: 512 * 1024] + _DATA[:_MIB] + b"end")
 
@@ -123,7 +124,7 @@ async def test_the_end_of_an_input_is_read_at_once(engine: Engine) -> None:
     """The server's own descriptor of the pipe is closed before the keeper closes its."""
     process = await _started(engine, "wc -c")
     await engine.controls.write(process, _DATA)
-    await engine.controls.close_stdin(process)
+    await engine.controls.control(process, CloseInput())
     async with asyncio.timeout(5):
         assert (await output_of(process))[0].split() == [str(len(_DATA)).encode()]
 
@@ -143,5 +144,5 @@ async def test_a_pipe_is_given_back_when_nothing_is_written(
             while inputs.holds(process.process_id):  # noqa: ASYNC110 - giving back has no event
                 await asyncio.sleep(0.01)
         await engine.controls.write(process, _DATA)
-        await engine.controls.close_stdin(process)
+        await engine.controls.control(process, CloseInput())
         await output_of(process)

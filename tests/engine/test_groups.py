@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.command import Command
+from outlive.core.controls import CloseInput, Pause, Resume, SignalProcess
 from outlive.core.errors import InvalidRequest, InvalidState
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
@@ -151,11 +152,11 @@ async def test_who_waits_can_be_cancelled_and_nothing_else(own_house: House, gat
         first = await engine.starts.start(_command(gate.wait, limit=1), owner=ME)
         waiting = await engine.starts.start(Command(line="cat", stdin="pipe", group="g"), owner=ME)
         for verb in (
-            engine.controls.pause(waiting),
-            engine.controls.resume(waiting),
-            engine.controls.signal(waiting, signal.SIGUSR1),
+            engine.controls.control(waiting, Pause()),
+            engine.controls.control(waiting, Resume()),
+            engine.controls.control(waiting, SignalProcess(number=signal.SIGUSR1)),
             engine.controls.write(waiting, b"x"),
-            engine.controls.close_stdin(waiting),
+            engine.controls.control(waiting, CloseInput()),
             engine.records.relabel(waiting, tags={}, group=None),
         ):
             with pytest.raises(InvalidState) as refused:
@@ -237,18 +238,20 @@ async def test_a_whole_group_is_paused_resumed_and_cancelled(own_house: House, t
         ]
         other = await engine.starts.start(Command(line="sleep 1000", group="other"), owner=ME)
         wanted = ProcessFilter(principal="me", group="g")
-        assert await engine.bulk.control(wanted, engine.controls.pause) == {
+        assert await engine.bulk.control(wanted, partial(engine.controls.control, operation=Pause())) == {
             one.process_id: None for one in members
         }
         await poll_until(lambda: set(_states(members)) == {State.PAUSED})
         assert other.state is State.RUNNING
-        await engine.bulk.control(ProcessFilter(tags={"n": "1"}), engine.controls.resume)
+        await engine.bulk.control(
+            ProcessFilter(tags={"n": "1"}), partial(engine.controls.control, operation=Resume())
+        )
         await poll_until(lambda: members[1].state is State.RUNNING)
         await engine.bulk.control(wanted, partial(engine.controls.cancel, grace_s=1.0))
         for process in members:
             await _ended(engine, process)
         assert other.state is State.RUNNING
-        assert await engine.bulk.control(wanted, engine.controls.pause) == {}
+        assert await engine.bulk.control(wanted, partial(engine.controls.control, operation=Pause())) == {}
         await engine.controls.cancel(other, grace_s=0.0)
         await _ended(engine, other)
 

@@ -10,19 +10,9 @@ from pathlib import Path
 import pytest
 
 from outlive.backends import keeper_link, local
-from outlive.backends.contract import (
-    Backend,
-    Bell,
-    CloseInput,
-    Pause,
-    ReleaseOutput,
-    ResizeWindow,
-    Resume,
-    SignalProcess,
-    StartOutcome,
-    Stop,
-)
+from outlive.backends.contract import Backend, Bell, StartOutcome
 from outlive.backends.local import LocalBackend
+from outlive.core.controls import CloseInput, Pause, ReleaseOutput, ResizeWindow, Resume, SignalProcess, Stop
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause

@@ -8,8 +8,9 @@ from typing import cast
 
 import pytest
 
-from outlive.backends.contract import Backend, StartOutcome, Stop
+from outlive.backends.contract import Backend, StartOutcome
 from outlive.backends.routing import Route, Routing
+from outlive.core.controls import Stop
 from outlive.core.errors import BackendUnavailable, InvalidRequest, OutliveError, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause

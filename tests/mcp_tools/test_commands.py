@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from outlive.core.controls import SignalProcess
 from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Toolbox, ToolSettings, UnknownTool
 from tests.engine.engines import an_engine, settled
@@ -66,7 +67,7 @@ async def test_a_kill_shows_as_minus_the_signal(toolbox: Toolbox, engine: Engine
     caller = a_caller()
     call = asyncio.create_task(ask(toolbox, "command_execute", caller, command="exec sleep 100"))
     process = await live_process(engine, caller)
-    await engine.controls.signal(process, signal.SIGKILL)
+    await engine.controls.control(process, SignalProcess(number=signal.SIGKILL))
     result = await call
     assert (result["return_code"], result["success"], result["completed"]) == (-9, False, False)
     assert result["error"] == "Command was ended by signal 9 (SIGKILL)"

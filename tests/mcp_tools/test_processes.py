@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 
 from outlive.core.command import Command
+from outlive.core.controls import Pause
 from outlive.core.errors import CommandRefused, InvalidRequest, InvalidState
 from outlive.core.process import Owner
 from outlive.engine import Engine
@@ -159,7 +160,7 @@ async def test_a_paused_process_is_terminated_too(toolbox: Toolbox, engine: Engi
     caller = a_caller()
     command = Command(line="exec sleep 100", detached=True)
     process = await engine.starts.start(command, owner=Owner(principal=caller.principal))
-    await engine.controls.pause(process)
+    await engine.controls.control(process, Pause())
     outcome = await answer(toolbox, "list_processes", caller, {})
     assert "  Status: running (paused)\n" in outcome.text
     outcome = await answer(toolbox, "terminate_process", caller, {"pid": process.record.pid})

@@ -5,7 +5,7 @@ import typing
 import msgspec
 import pytest
 
-from outlive.backends.contract import (
+from outlive.core.controls import (
     CloseInput,
     CloseOutput,
     Operation,

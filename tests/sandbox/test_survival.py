@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.command import Command, Profile
+from outlive.core.controls import Pause, Resume
 from outlive.core.lifecycle import State
 from outlive.engine import Engine, Process
 from outlive.keeper.sandbox.capabilities import ask_offers
@@ -74,9 +75,9 @@ async def test_the_command_leads_its_session_and_its_tree_is_paused_and_ended(
     assert pid is not None
     assert os.getpgid(pid) == os.getsid(pid) == pid
     await poll_until(lambda: len(marker.pids()) == 3)
-    await engine.controls.pause(process)
+    await engine.controls.control(process, Pause())
     assert all(is_paused(one) for one in [pid, *marker.pids()])
-    await engine.controls.resume(process)
+    await engine.controls.control(process, Resume())
     assert not any(is_paused(one) for one in marker.pids())
     await engine.controls.cancel(process, grace_s=10)
     assert await output_of(process) == (b"told\n", b"")
@@ -98,9 +99,9 @@ async def test_an_orphaned_tree_is_ended_whatever_it_hides(
         await poll_until(lambda: len(marker.pids()) == count)
         await asyncio.to_thread(own_house.kill_shim_of, process.process_id)
         await asyncio.to_thread(own_house.wait_redundant)
-        await engine.controls.pause(process)
+        await engine.controls.control(process, Pause())
         assert all(is_paused(one) for one in marker.pids())
-        await engine.controls.resume(process)
+        await engine.controls.control(process, Resume())
         await engine.controls.cancel(process, grace_s=5)
         async with asyncio.timeout(20):
             await engine.queries.wait(process)

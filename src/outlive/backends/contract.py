@@ -1,157 +1,23 @@
-"""What every place of execution can do (`Backend`) and what it tells (`BackendListener`).
+"""What every place of execution can do (`Backend`) and what it reports (`BackendListener`).
 
 One contract, one test body run on each backend. Output does not pass here: it is read from the log.
 
-What can be asked of a running process: a value for each operation, which `Backend.control` carries out.
-
-A further operation is a class here, and a branch in each backend: type checkers name those that lack it. Writing to the
-input is a method of its own, because its bytes are not copied. Pure.
+What `Backend.control` carries out is a value of `core.controls`. Pure.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Protocol
+from typing import Protocol
 
-from outlive.core.cursor import Cursor
+from outlive.core.controls import Operation
 from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import ProcessId
-from outlive.core.lifecycle import Cause
 from outlive.core.location import LOCAL, Kind
 from outlive.core.process import Observation
 
-
-class _Request:
-    """How another server is asked for an operation (docs/jsonrpc.md): a backend that passes it on knows none by name."""
-
-    __slots__ = ()
-    method: ClassVar[str]
-
-    def params(self) -> dict[str, object]:
-        """Return the members of the request besides the process's id; those of most operations are their fields."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # each is a dataclass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pause(_Request):
-    """Stop the whole tree."""
-
-    method = "control"
-
-    def params(self) -> dict[str, object]:
-        """Return the members of the request."""
-        return {"type": "PAUSE"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resume(_Request):
-    """Continue the whole tree."""
-
-    method = "control"
-
-    def params(self) -> dict[str, object]:
-        """Return the members of the request."""
-        return {"type": "RESUME"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop(_Request):
-    """End the whole tree: TERM now, KILL after the grace period; `note` says in one sentence who asked."""
-
-    method = "control"
-
-    cause: Cause
-    grace_s: float
-    note: str
-
-    def params(self) -> dict[str, object]:
-        """Return the members of the request."""
-        return {"type": "CANCEL", "grace": self.grace_s}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignalProcess(_Request):
-    """Send a signal: to the main process, its process group, or its tree. Never repeated."""
-
-    method = "signal"
-
-    number: int
-    whole_tree: bool
-    whole_group: bool = False
-
-    def params(self) -> dict[str, object]:
-        """Return the members of the request."""
-        return {
-            "signal": self.number,
-            "whole_tree": self.whole_tree,
-            "whole_group": self.whole_group,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloseInput(_Request):
-    """Close the input."""
-
-    method = "close_stdin"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloseOutput(_Request):
-    """Close the reading end of a pipe: 0 is stdout, 1 stderr."""
-
-    method = "close_output"
-
-    stream: int
-
-    def params(self) -> dict[str, object]:
-        """Return the members of the request."""
-        return {"type": "stderr" if self.stream else "stdout"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResizeWindow(_Request):
-    """Set the terminal's window size."""
-
-    method = "resize"
-
-    rows: int
-    cols: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseOutput(_Request):
-    """Let go of output before these offsets."""
-
-    method = "release"
-
-    stdout_bytes: int
-    stderr_bytes: int
-
-    def params(self) -> dict[str, object]:
-        """Return the members of the request."""
-        return {"cursor": str(Cursor(self.stdout_bytes, self.stderr_bytes))}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unbind(_Request):
-    """Let a process with `on_limit` "block" wait for no reader any more: beyond the limit the middle is released."""
-
-    method = "release"
-
-    output_limit: int | None
-
-    def params(self) -> dict[str, object]:
-        """Return the members of the request."""
-        return {"unbound": True}
-
-
-Operation = (
-    Pause | Resume | Stop | SignalProcess | CloseInput | CloseOutput | ResizeWindow | ReleaseOutput | Unbind
-)
-
-
 # key, out, err, pid, code, phase, cause, flags, descendants: a doorbell's fields as `protocols.keeper.RECORD`
-# has them. Tuples, because thousands a second are told.
+# has them. Tuples, because thousands come in a second.
 Bell = tuple[bytes, int, int, int, int, int, int, int, int]
 
 
@@ -177,10 +43,10 @@ class NodeState:
 
 
 class BackendListener(Protocol):
-    """Who hears a backend; called on the event loop's thread, must be quick and must not raise."""
+    """What a backend reports to; called on the event loop's thread, must be quick and must not raise."""
 
     def link_opened(self) -> None:
-        """From now on everything live is told anew, ended by a bell with `Flags.SYNC`."""
+        """From now on everything live is reported anew, ended by a doorbell with `Flags.SYNC`."""
 
     def link_ready(self, keeper_pid: int, sessions: tuple[int, ...] = ()) -> None:
         """The other side answers requests; unanswered starts have been sent again. `sessions`: POSIX's, of its parts."""
@@ -209,17 +75,17 @@ class BackendSite(Protocol):
         """Return what the other side says about itself."""
 
     def nodes(self) -> dict[str, NodeState]:
-        """Return what is known of other servers, by name; nobody is asked."""
+        """Return what is known of other servers, by name; none is asked."""
 
     async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
         """Return rows and columns of a live process's terminal; None where there is none. Never raises."""
 
 
 class Backend(BackendSite, Protocol):
-    """Carries out what the engine asks. Every method raises BackendUnavailable when nobody answers in time.
+    """Carries out what the engine asks. Every method raises BackendUnavailable when no answer comes in time.
 
     All but `write` and `SignalProcess` are asked again by themselves when the other side restarts; those two fail with
-    `keeper_restarted`, because nobody knows whether they had happened.
+    `keeper_restarted`, because it is not known whether they had happened.
     """
 
     def kind_of(self, backend: str) -> Kind:
@@ -260,14 +126,14 @@ class Backend(BackendSite, Protocol):
     ) -> None:
         """Carry out an operation on a running process, and return when the other side has acknowledged it.
 
-        `acknowledged` is called then, in the order of the bells: what a bell reports behind it is newer.
+        `acknowledged` is called then, in the order of the doorbells: what one reports behind it is newer.
         """
 
     async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
         """Write at most 1 MiB to the input; returns when all of it is in the pipe or terminal.
 
         Raises:
-            LimitExceeded: `stdin_full`; details tell `written_bytes` and, in the keeper's hands, `waiting_bytes`.
+            LimitExceeded: `stdin_full`; details have `written_bytes` and, in the keeper's hands, `waiting_bytes`.
         """
 
     async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
@@ -275,7 +141,7 @@ class Backend(BackendSite, Protocol):
 
 
 def unknown_backend(name: str, known: Iterable[str]) -> InvalidRequest:
-    """Return the error for a backend's name that nobody knows."""
+    """Return the error for a backend's name that is not known."""
     names = ", ".join(known)
     return InvalidRequest(
         "invalid_params", f"backend: there is no {name[:60]!r}.", hint=f"There are: {names}."

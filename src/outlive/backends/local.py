@@ -7,26 +7,23 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from outlive.backends.contract import (
-    BackendListener,
+from outlive.backends.contract import BackendListener, NodeState, StartOutcome, unknown_backend
+from outlive.backends.direct_inputs import PIECE_BYTES, DirectInputs
+from outlive.backends.keeper_link import KeeperLink
+from outlive.backends.tree_inspection import observe_tree, window_size
+from outlive.backends.unanswered import Reply
+from outlive.core.controls import (
     CloseInput,
     CloseOutput,
-    NodeState,
     Operation,
     Pause,
     ReleaseOutput,
     ResizeWindow,
     Resume,
     SignalProcess,
-    StartOutcome,
     Stop,
     Unbind,
-    unknown_backend,
 )
-from outlive.backends.direct_inputs import PIECE_BYTES, DirectInputs
-from outlive.backends.keeper_link import KeeperLink
-from outlive.backends.tree_inspection import observe_tree, window_size
-from outlive.backends.unanswered import Reply
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout

@@ -9,14 +9,8 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from outlive.backends.contract import (
-    Backend,
-    BackendListener,
-    NodeState,
-    Operation,
-    StartOutcome,
-    unknown_backend,
-)
+from outlive.backends.contract import Backend, BackendListener, NodeState, StartOutcome, unknown_backend
+from outlive.core.controls import Operation
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.location import HERE, LOCAL, Kind, Location

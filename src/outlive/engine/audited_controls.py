@@ -1,13 +1,14 @@
-"""The verbs on a process on behalf of a caller: what was asked, by whom, and whether it was done, is announced.
+"""The verbs on a process on behalf of a caller: what was asked, by which caller, and whether it was done, is published.
 
 Frontends call the engine through this (`Engine.as_`) where a caller asks for something; what the server does by itself it
 does directly. What is decided here is one thing, for every verb: a caller that lives in a process of ours acts on no process
-with a weaker profile (`check_reach`). The doors have decided before whose processes a caller sees.
+with a weaker profile (`check_reach`). The frontends have decided before whose processes a caller sees.
 """
 
 import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 
+from outlive.core.controls import CloseOutput, Control, SignalProcess
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, CommandRefused, OutliveError
 from outlive.core.events import AuditEvent
@@ -44,15 +45,16 @@ class AuditedControls:
         self._queries = queries
         self.events = events
 
-    async def pause(self, process: Process) -> None:
-        """Stop the whole tree until `resume`."""
-        async with _audited(self, "pause", process):
-            await self._controls.pause(process)
-
-    async def resume(self, process: Process) -> None:
-        """Continue the whole tree."""
-        async with _audited(self, "resume", process):
-            await self._controls.resume(process)
+    async def control(self, process: Process, operation: Control) -> None:
+        """Carry out an operation; the audit log has it under the operation's verb."""
+        details: dict[str, int | str | bool] = {}
+        match operation:
+            case SignalProcess(number=number, whole_tree=whole_tree):
+                details = {"signal": number, "whole_tree": whole_tree}
+            case CloseOutput(stream=stream):
+                details = {"stream": stream}
+        async with _audited(self, operation.verb, process, **details):
+            await self._controls.control(process, operation)
 
     async def cancel(self, process: Process, *, grace_s: float | None = None, note: str = "") -> None:
         """End the whole tree: TERM now, KILL after the grace period."""
@@ -60,39 +62,17 @@ class AuditedControls:
             await self._controls.cancel(process, grace_s=grace_s, note=note)
 
     async def end(self, process: Process, *, grace_s: float, note: str) -> bool:
-        """End the whole tree and return when it is gone; tell whether the KILL was needed."""
+        """End the whole tree and return when it is gone, and whether the KILL was needed."""
         async with _audited(self, "cancel", process):
             return await self._controls.end(process, grace_s=grace_s, note=note)
 
-    async def signal(
-        self, process: Process, number: int, *, whole_tree: bool = False, whole_group: bool = False
-    ) -> None:
-        """Send a signal."""
-        async with _audited(self, "signal", process, signal=number, whole_tree=whole_tree):
-            await self._controls.signal(process, number, whole_tree=whole_tree, whole_group=whole_group)
-
     async def write(self, process: Process, data: bytes | memoryview | AsyncIterable[bytes]) -> int:
-        """Write to the process's input; how many bytes is announced once, and what they were to no one."""
+        """Write to the process's input; how many bytes they were is published once, what they were never."""
         async with _audited(self, "write", process) as details:
             details["bytes"] = 0
             written = await self._controls.write(process, data)
             details["bytes"] = written
         return written
-
-    async def close_stdin(self, process: Process) -> None:
-        """Close the process's input."""
-        async with _audited(self, "close_stdin", process):
-            await self._controls.close_stdin(process)
-
-    async def close_output(self, process: Process, stream: int) -> None:
-        """Close the reading end of a pipe (0 stdout, 1 stderr)."""
-        async with _audited(self, "close_output", process, stream=stream):
-            await self._controls.close_output(process, stream)
-
-    async def resize(self, process: Process, rows: int, cols: int) -> None:
-        """Set the terminal's window size."""
-        async with _audited(self, "resize", process):
-            await self._controls.resize(process, rows, cols)
 
     async def relabel(self, process: Process, *, tags: Mapping[str, str], group: str | None) -> None:
         """Give a process other tags and another group."""
@@ -107,7 +87,7 @@ class AuditedControls:
     async def release(
         self, process: Process, *, stdout_bytes: int = 0, stderr_bytes: int = 0, unbound: bool = False
     ) -> None:
-        """Let go of output that was delivered; not announced, because a reader does it many times a second."""
+        """Let go of output that was delivered; not published, because a reader does it many times a second."""
         await self.check(process)
         await self._controls.release(
             process, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes, unbound=unbound
@@ -138,7 +118,7 @@ class AuditedControls:
         """Let the caller act by a verb that is none of these on a process, or cancel a request that has started none yet.
 
         Args:
-            what: The process, or who sent the request.
+            what: The process, or the principal that sent the request.
 
         Raises:
             CommandRefused: `profile_too_weak`: the caller lives in a process of ours with a stronger profile than that

@@ -1,7 +1,7 @@
-"""The verbs on a process: pause, resume, cancel, signal, write, close_stdin, close_output, resize, release.
+"""What can be done to a process: `Controls.control` carries out an operation; cancel, end, write and release are methods.
 
-Each checks by `core.lifecycle` whether it is possible, asks the backend and returns when that has acknowledged;
-what follows from it (the end, for instance) arrives by doorbell.
+Each checks whether it is possible for the process (`core.lifecycle`), asks the backend and returns when that has
+acknowledged; what follows from it (the end, for instance) is a notification of the keeper.
 
 `BulkControls`: one verb on many processes at once.
 """
@@ -11,12 +11,14 @@ import contextlib
 import functools
 import signal
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from typing import assert_never
 from weakref import WeakKeyDictionary
 
-from outlive.backends.contract import (
-    Backend,
+from outlive.backends.contract import Backend
+from outlive.core.controls import (
     CloseInput,
     CloseOutput,
+    Control,
     Pause,
     ReleaseOutput,
     ResizeWindow,
@@ -65,25 +67,59 @@ class Controls:
         self._events = events
         self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
 
-    async def pause(self, process: Process) -> None:
-        """Stop the whole tree until `resume`; repeating it is a success (promise S0.10)."""
-        advance(process.state, Trigger.PAUSE)
-        confirm = functools.partial(_confirm_pause, self._events, process, is_paused=True)
-        await self._backend.control(process.process_id, Pause(), acknowledged=confirm)
+    async def control(self, process: Process, operation: Control) -> None:
+        """Carry out an operation, once it is known to make sense for this process; what each does stands at its class.
 
-    async def resume(self, process: Process) -> None:
-        """Continue the whole tree; a process that runs already is a success."""
-        advance(process.state, Trigger.RESUME)
-        confirm = functools.partial(_confirm_pause, self._events, process, is_paused=False)
-        await self._backend.control(process.process_id, Resume(), acknowledged=confirm)
+        Raises:
+            InvalidState: `process_queued`; `no_terminal`: it was not started with a pty; `stdin_closed`: nor with an input.
+            InvalidRequest: It has no such pipe: a terminal, or stderr merged into stdout.
+        """
+        send = functools.partial(self._backend.control, process.process_id, operation)
+        match operation:
+            case Pause():
+                advance(process.state, Trigger.PAUSE)
+                await send(acknowledged=functools.partial(self._confirm, process, is_paused=True))
+            case Resume():
+                advance(process.state, Trigger.RESUME)
+                await send(acknowledged=functools.partial(self._confirm, process, is_paused=False))
+            case SignalProcess(whole_tree=whole_tree):
+                _check_turn(process)
+                if process.is_finished or (process.is_ended and not whole_tree):
+                    raise _ended(process)
+                await send()
+            case CloseInput():
+                await self._close_input(process, operation)
+            case CloseOutput():
+                _check_turn(process)
+                if not process.is_finished:
+                    with contextlib.suppress(InvalidState):  # it ended meanwhile
+                        await send()
+            case ResizeWindow(rows=rows, cols=cols):
+                if not process.has_terminal:
+                    raise InvalidState("no_terminal", "The process has no terminal.")
+                _check_turn(process)
+                if process.is_ended:
+                    raise _ended(process)
+                if process.terminal is not None:  # what was drawn before was drawn for another size
+                    size = WindowSize(process.status.stdout_bytes, rows, cols)
+                    with contextlib.suppress(OSError):
+                        await asyncio.to_thread(note_size, process.folder, size)
+                await send()
+            case _:
+                assert_never(operation)
+
+    def _confirm(self, process: Process, *, is_paused: bool) -> None:
+        """Take over an acknowledgement; the keeper's notification behind it then changes nothing, so it is published here."""
+        if process.status.confirm_pause(is_paused=is_paused):
+            self._events.publish_process(StateChanged, process)
 
     async def cancel(
         self, process: Process, *, grace_s: float | None = None, cause: Cause = Cause.CANCEL, note: str = ""
     ) -> None:
         """End the whole tree: TERM now, KILL after the grace period.
 
-        Returns when the keeper has acknowledged; completion arrives by kick. Repeating it is a success, and a
-        shorter grace period shortens the running one. `note` says in one sentence who asked
+        Returns when the keeper has acknowledged; the completion is notified. Repeating it is a success, and a
+        shorter grace period shortens the running one. `note` says in one sentence which caller asked
         (`ProcessRecord.error`). A process whose main process has ended can be cancelled as long as descendants live.
         What waits for its turn or for an approval never runs.
         """
@@ -115,7 +151,7 @@ class Controls:
             raise BackendUnavailable("start_unanswered", text, details=details) from None
 
     async def end(self, process: Process, *, grace_s: float, note: str) -> bool:
-        """End the whole tree and return when it is gone; tell whether the KILL was needed.
+        """End the whole tree and return when it is gone, and whether the KILL was needed.
 
         Raises:
             BackendUnavailable: The keeper does not answer, or the tree is not gone some seconds after the KILL.
@@ -134,16 +170,6 @@ class Controls:
             raise BackendUnavailable("timeout", text) from None
         return process.record.exit_signal == signal.SIGKILL or clock() - asked >= grace_s
 
-    async def signal(
-        self, process: Process, number: int, *, whole_tree: bool = False, whole_group: bool = False
-    ) -> None:
-        """Send a signal to the main process, to the process group that it leads, or to everything below it too."""
-        _check_turn(process)
-        if process.is_finished or (process.is_ended and not whole_tree):
-            raise _ended(process)
-        sending = SignalProcess(number=number, whole_tree=whole_tree, whole_group=whole_group)
-        await self._backend.control(process.process_id, sending)
-
     async def write(self, process: Process, data: bytes | memoryview | AsyncIterable[bytes]) -> int:
         """Write to the process's input; returns how many bytes that was when all of it is in the pipe or terminal.
 
@@ -152,8 +178,8 @@ class Controls:
 
         Raises:
             InvalidState: `stdin_closed`: started without "stdin": "pipe", or already closed.
-            LimitExceeded: `stdin_full`: the process did not read within 30 s; details tell `written_bytes`.
-            BackendUnavailable: `keeper_restarted`: nobody knows whether the last piece went in; never repeated.
+            LimitExceeded: `stdin_full`: the process did not read within 30 s; details have `written_bytes`.
+            BackendUnavailable: `keeper_restarted`: it is not known whether the last piece went in; never repeated.
 
         Cancellation: what was handed over goes in.
         """
@@ -175,38 +201,6 @@ class Controls:
                     written += len(part)
         return written
 
-    async def close_stdin(self, process: Process) -> None:
-        """Close the process's input after what was written: it reads end-of-file. Repeating it is a success.
-
-        So is closing the input of a process that has ended: its input is closed.
-        """
-        if process.has_stdin and process.is_ended:
-            return
-        _check_input(process)
-        async with self._input_lock(process):
-            try:
-                await self._backend.control(process.process_id, CloseInput())
-            except InvalidState as error:
-                if error.code != "process_ended":  # it ended meanwhile
-                    raise
-
-    async def resize(self, process: Process, rows: int, cols: int) -> None:
-        """Set the terminal's window size.
-
-        Raises:
-            InvalidState: `no_terminal`: it was not started with a pty.
-        """
-        if not process.has_terminal:
-            raise InvalidState("no_terminal", "The process has no terminal.")
-        _check_turn(process)
-        if process.is_ended:
-            raise _ended(process)
-        if process.terminal is not None:  # what was drawn before was drawn for another size
-            size = WindowSize(process.status.stdout_bytes, rows, cols)
-            with contextlib.suppress(OSError):
-                await asyncio.to_thread(note_size, process.folder, size)
-        await self._backend.control(process.process_id, ResizeWindow(rows=rows, cols=cols))
-
     async def release(
         self, process: Process, *, stdout_bytes: int = 0, stderr_bytes: int = 0, unbound: bool = False
     ) -> None:
@@ -226,28 +220,22 @@ class Controls:
                     process.process_id, Unbind(output_limit=self._settings.output_limit)
                 )
 
-    async def close_output(self, process: Process, stream: int) -> None:
-        """Close the reading end of a pipe (0 stdout, 1 stderr): whoever writes to it gets SIGPIPE. Repeatable.
-
-        Raises:
-            InvalidRequest: It has no such pipe: a terminal, or stderr merged into stdout.
-        """
-        _check_turn(process)
-        if not process.is_finished:
-            with contextlib.suppress(InvalidState):
-                await self._backend.control(process.process_id, CloseOutput(stream=stream))
+    async def _close_input(self, process: Process, operation: CloseInput) -> None:
+        if process.has_stdin and process.is_ended:
+            return  # its input is closed
+        _check_input(process)
+        async with self._input_lock(process):
+            try:
+                await self._backend.control(process.process_id, operation)
+            except InvalidState as error:
+                if error.code != "process_ended":  # it ended meanwhile
+                    raise
 
     def _input_lock(self, process: Process) -> asyncio.Lock:
         lock = self._input_locks.get(process)
         if lock is None:
             lock = self._input_locks[process] = asyncio.Lock()
         return lock
-
-
-def _confirm_pause(events: EventPublisher, process: Process, *, is_paused: bool) -> None:
-    """Take over an acknowledgement; the doorbell behind it then changes nothing, so it is published here."""
-    if process.status.confirm_pause(is_paused=is_paused):
-        events.publish_process(StateChanged, process)
 
 
 def _check_turn(process: Process) -> None:

@@ -10,6 +10,8 @@ from typing import Annotated, Literal, Protocol, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from outlive.core.controls import Control as Asked
+from outlive.core.controls import Pause, ResizeWindow, Resume, SignalProcess
 from outlive.core.lifecycle import signal_number
 from outlive.core.process import ProcessRecord, merge_tags
 from outlive.operations.requests import Cells, Group, Seconds, TagChanges
@@ -29,22 +31,13 @@ _Process_contra = TypeVar("_Process_contra", bound=_Recorded, contravariant=True
 class ControlVerbs(Protocol[_Process_contra]):
     """What carries controls out for a caller (the engine's `AuditedControls`); what a process is, is the engine's to say."""
 
-    async def pause(self, process: _Process_contra, /) -> None:
-        """Stop the whole tree until `resume`."""
-
-    async def resume(self, process: _Process_contra, /) -> None:
-        """Continue the whole tree."""
+    async def control(self, process: _Process_contra, operation: Asked, /) -> None:
+        """Carry out what is asked for as it is."""
 
     async def cancel(
         self, process: _Process_contra, /, *, grace_s: float | None = None, note: str = ""
     ) -> None:
         """End the whole tree."""
-
-    async def signal(self, process: _Process_contra, number: int, /, *, whole_tree: bool = False) -> None:
-        """Send a signal."""
-
-    async def resize(self, process: _Process_contra, rows: int, cols: int, /) -> None:
-        """Set the terminal's window size."""
 
     async def relabel(
         self, process: _Process_contra, /, *, tags: Mapping[str, str], group: str | None
@@ -75,9 +68,9 @@ class ControlRequest(Control, kw_only=True, frozen=True):
         """Pause, resume or cancel the whole tree. Repeating it is a success; a cancel is answered before the end."""
         match self.action:
             case "pause":
-                await verbs.pause(process)
+                await verbs.control(process, Pause())
             case "resume":
-                await verbs.resume(process)
+                await verbs.control(process, Resume())
             case "cancel":
                 await verbs.cancel(process, grace_s=self.grace, note="Cancelled by request.")
 
@@ -90,7 +83,8 @@ class SignalRequest(ProcessControl, kw_only=True, frozen=True):
 
     async def apply(self, verbs: ControlVerbs[_Process], process: _Process) -> None:
         """Send a signal to the main process, or to its whole tree."""
-        await verbs.signal(process, signal_number(self.signal), whole_tree=self.whole_tree)
+        number = signal_number(self.signal)
+        await verbs.control(process, SignalProcess(number=number, whole_tree=self.whole_tree))
 
 
 class Resize(ProcessControl, kw_only=True, frozen=True):
@@ -101,7 +95,7 @@ class Resize(ProcessControl, kw_only=True, frozen=True):
 
     async def apply(self, verbs: ControlVerbs[_Process], process: _Process) -> None:
         """Set the terminal's window size."""
-        await verbs.resize(process, self.rows, self.cols)
+        await verbs.control(process, ResizeWindow(rows=self.rows, cols=self.cols))
 
 
 # Each control by the name of its operation, with an example. REST makes a route of each.

@@ -10,7 +10,7 @@ Sockets are in `keeper.common.sockets`; what a request does is decided in `keepe
 import json
 import operator
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
@@ -30,26 +30,8 @@ RECORD = struct.Struct("<16sQQiiBBHI")  # 48 bytes
 DOORBELLS_PER_PACKET = 256  # 12 KB, which fits every reader's buffer
 
 
-def _encoder() -> Callable[[object, int], Iterable[str]]:
-    """Return what gives the pieces of an object's text, faster than `json.dumps`: that one makes a new encoder in C for each text, which takes longer than a message does."""
-    made = getattr(json.encoder, "c_make_encoder", None)
-    if made is None:  # a Python without the encoder in C
-        return lambda value, _level: (json.dumps(value),)
-    quote = json.encoder.encode_basestring_ascii
-    encoder: Callable[[object, int], Iterable[str]] = made(
-        None, json.JSONEncoder().default, quote, None, ": ", ", ", False, False, True
-    )  # noqa: FBT003 -- C takes no names
-    return encoder
-
-
-_pieces = _encoder()
-
-
-def to_json(value: object) -> str:
-    """Return an object's text."""
-    return "".join(_pieces(value, 0))
-
-
+# An object's text. `json.dumps` makes an encoder anew for each text, as soon as it is told anything.
+to_json = json.JSONEncoder(check_circular=False).encode
 _EXTENDED_WORD = EXTENDED.encode() + b"\0"
 # Members of a spec that its head holds, and those that it holds only where they are set. `meta` is the last one.
 _HEAD = ("stdio", "stdin", "rows", "cols", "timeout_s", "grace_s", "output_limit", "on_limit", "after_exit")
@@ -130,7 +112,7 @@ def decode_doorbells(packet: bytes) -> Iterator[Doorbell]:
 
 def encode_message(message: Mapping[str, object], payload: bytes | memoryview = b"") -> bytes:
     """Return a request or reply, with raw bytes behind the JSON if the message carries any."""
-    head = b"J" + "".join(_pieces(message, 0)).encode()
+    head = b"J" + to_json(message).encode()
     return head + b"\0" + payload if payload else head
 
 

@@ -12,6 +12,7 @@ import anyio
 from starlette.routing import Router
 
 from outlive.core.command import Command
+from outlive.core.controls import CloseOutput, Control, ResizeWindow, SignalProcess
 from outlive.core.cursor import Cursor
 from outlive.core.errors import ProcessNotFound
 from outlive.core.events import AuditEvent
@@ -51,36 +52,28 @@ class _PlayedControls:
     def publish(self, deed: AuditEvent) -> None:
         self.announced.append(deed)
 
-    async def pause(self, process: Process) -> None:
-        await self._note("pause", process)
-
-    async def resume(self, process: Process) -> None:
-        await self._note("resume", process)
+    async def control(self, process: Process, operation: Control) -> None:
+        words: tuple[int | str, ...] = ()
+        match operation:
+            case SignalProcess(number=number, whole_tree=whole_tree, whole_group=whole_group):
+                words = (number, "tree" if whole_tree else "group" if whole_group else "process")
+            case CloseOutput(stream=stream):
+                words = (stream,)
+            case ResizeWindow(rows=rows, cols=cols):
+                words = (rows, cols)
+        await self._note(" ".join(map(str, (operation.verb, *words))), process)
 
     async def cancel(self, process: Process, *, grace_s: float | None = None, note: str = "") -> None:
         self.graces.append(grace_s)
         await self._note(f"cancel {note}".strip(), process)
 
-    async def signal(self, process: Process, number: int, *, whole_tree: bool, whole_group: bool) -> None:
-        to = "tree" if whole_tree else "group" if whole_group else "process"
-        await self._note(f"signal {number} {to}", process)
-
     async def release(self, process: Process, *, stdout_bytes: int, stderr_bytes: int, unbound: bool) -> None:
         await self._note(f"release {stdout_bytes} {stderr_bytes} {unbound}", process)
-
-    async def close_output(self, process: Process, stream: int) -> None:
-        await self._note(f"close_output {stream}", process)
 
     async def write(self, process: Process, data: bytes) -> None:
         await self._note(f"write {data!r}", process)
         if data == b"block":
             await self.unblock.wait()
-
-    async def close_stdin(self, process: Process) -> None:
-        await self._note("close_stdin", process)
-
-    async def resize(self, process: Process, rows: int, cols: int) -> None:
-        await self._note(f"resize {rows} {cols}", process)
 
     async def _note(self, call: str, process: Process) -> None:
         self.calls.append((call, process.process_id))

@@ -9,13 +9,14 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from outlive.backends.contract import BackendListener, NodeState, Operation, StartOutcome, unknown_backend
+from outlive.backends.contract import BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.backends.remote.contract import NodeConnection
 from outlive.backends.remote.folder import Punch
 from outlive.backends.remote.follower import NodeFollower
 from outlive.backends.remote.link import NodeLink, Pauses
 from outlive.backends.remote.process import NodeProcesses
 from outlive.backends.remote.requests import NodeControls, NodeRequests, NodeStarts
+from outlive.core.controls import Operation
 from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout

@@ -13,20 +13,12 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from outlive.backends.contract import (
-    Operation,
-    Pause,
-    ReleaseOutput,
-    ResizeWindow,
-    Resume,
-    SignalProcess,
-    StartOutcome,
-    Stop,
-)
+from outlive.backends.contract import StartOutcome
 from outlive.backends.remote.contract import NodeConnection
 from outlive.backends.remote.folder import read_small, write_stop
 from outlive.backends.remote.link import NodeLink
 from outlive.backends.remote.process import NodeProcesses, RemoteProcess
+from outlive.core.controls import Operation, Pause, ReleaseOutput, ResizeWindow, Resume, SignalProcess, Stop
 from outlive.core.cursor import Cursor
 from outlive.core.errors import (
     AccessDenied,

@@ -15,7 +15,8 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 from typing import get_args
 
-from outlive.backends.contract import Backend, Unbind
+from outlive.backends.contract import Backend
+from outlive.core.controls import Unbind
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.events import (
     AuditEvent,

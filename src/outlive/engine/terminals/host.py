@@ -1,6 +1,6 @@
 """`EngineTerminals`, terminals that are processes of the engine: a shell each, on a pseudo-terminal (decision 100).
 
-Nothing is remembered here that a terminal depends on: which processes are terminals their records tell, and what a shell
+Nothing is remembered here that a terminal depends on: which processes are terminals is in their records, and what a shell
 does its newest output. So terminals outlive the server.
 
 Whether a terminal takes a command: `States`, read from its newest marks, and what was typed a moment ago.
@@ -14,6 +14,7 @@ import signal
 from collections.abc import Sequence
 
 from outlive.core.command import Command
+from outlive.core.controls import ResizeWindow, SignalProcess
 from outlive.core.errors import (
     AccessDenied,
     CommandRefused,
@@ -211,7 +212,7 @@ class EngineTerminals:
         except OutliveError as error:
             self._tell("execute", by, process, command, error=error)
             raise
-        self._states.typed(process)  # from the check on nothing was awaited: nobody else has typed
+        self._states.typed(process)  # from the check on nothing was awaited: no other caller has typed
         self._tell("execute", by, process, command)
         execution = Execution(self._engine, process, note)
         return await execution.run(typed, wait_s=wait_s, limit_bytes=self._limit_bytes)
@@ -250,7 +251,7 @@ class EngineTerminals:
     async def resize(self, terminal_id: str, rows: int, cols: int, by: Owner) -> None:
         """Set its size in character cells."""
         process, _ = await self._find(terminal_id, by)
-        await self._engine.as_(by).resize(process, rows, cols)
+        await self._engine.as_(by).control(process, ResizeWindow(rows=rows, cols=cols))
 
     async def close(self, terminal_id: str, by: Owner) -> None:
         """Hang up, as a terminal that is closed does; what does not heed that is ended. Returns when all is gone."""
@@ -263,9 +264,11 @@ class EngineTerminals:
             raise
         if process.state is not State.QUEUED:
             with contextlib.suppress(InvalidState, TimeoutError):
-                await self._engine.controls.signal(process, signal.SIGHUP, whole_tree=True)
-                await self._engine.controls.signal(
-                    process, signal.SIGCONT, whole_tree=True
+                await self._engine.controls.control(
+                    process, SignalProcess(number=signal.SIGHUP, whole_tree=True)
+                )
+                await self._engine.controls.control(
+                    process, SignalProcess(number=signal.SIGCONT, whole_tree=True)
                 )  # what Ctrl-Z has stopped
                 async with asyncio.timeout(_HUNG_UP_S):
                     await until(process, lambda one: one.is_complete and not one.record.descendants)
@@ -349,7 +352,7 @@ def _exit_code(process: Process, note: TerminalNote) -> int | None:
 
 
 def _folder_of(process: Process) -> str | None:
-    """Return the folder its shell is in now; None where the kernel does not tell. Blocking."""
+    """Return the folder its shell is in now; None where the kernel does not say it. Blocking."""
     try:
         return None if process.pid is None or process.is_ended else os.readlink(f"/proc/{process.pid}/cwd")
     except OSError:

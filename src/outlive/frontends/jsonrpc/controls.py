@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypedDict, assert_never
 
 from msgspec import Meta
 
+from outlive.core.controls import CloseInput, CloseOutput, Pause, Resume, SignalProcess
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import signal_number
@@ -64,9 +65,9 @@ async def control(context: Context, params: ControlParams, _label: str | None) -
     process = await context.find(params.process_id)
     match params.verb:
         case "PAUSE":
-            word, asked = "paused", context.acting.pause(process)
+            word, asked = "paused", context.acting.control(process, Pause())
         case "RESUME":
-            word, asked = "resumed", context.acting.resume(process)
+            word, asked = "resumed", context.acting.control(process, Resume())
         case "CANCEL":
             word, asked = "cancelled", context.acting.cancel(process, grace_s=params.grace)
         case other:
@@ -107,9 +108,8 @@ async def signal(context: Context, params: SignalParams, _label: str | None) -> 
     """Send a signal to the main process, its process group or the whole tree."""
     number = signal_number(params.signal)
     process = await context.find(params.process_id)
-    asked = context.acting.signal(
-        process, number, whole_tree=params.whole_tree, whole_group=params.whole_group
-    )
+    sending = SignalProcess(number=number, whole_tree=params.whole_tree, whole_group=params.whole_group)
+    asked = context.acting.control(process, sending)
     return Result({"status": "signalled", "signal": number}, then=await _held(context, process, asked))
 
 
@@ -148,7 +148,7 @@ async def write_bytes(
 
 async def close_stdin(context: Context, params: ProcessParams, _label: str | None) -> Result[StatusMembers]:
     """Let the process read end-of-file; served after the writes before it."""
-    await context.acting.close_stdin(await context.find(params.process_id))
+    await context.acting.control(await context.find(params.process_id), CloseInput())
     return Result({"status": "closed"})
 
 
@@ -163,7 +163,7 @@ async def close_output(
 ) -> Result[StatusMembers]:
     """Close the reading end of a pipe of the process: a program that writes to it gets SIGPIPE."""
     process = await context.find(params.process_id)
-    await context.acting.close_output(process, STREAM_NAMES.index(params.type))
+    await context.acting.control(process, CloseOutput(stream=STREAM_NAMES.index(params.type)))
     return Result({"status": "closed"})
 
 
@@ -201,7 +201,7 @@ class WindowCells(TypedDict):
 async def resize(context: Context, params: ResizeParams, _label: str | None) -> Result[WindowCells]:
     """Set the terminal's window size."""
     process = await context.find(params.process_id)
-    await context.acting.resize(process, params.rows, params.cols)
+    await params.apply(context.acting, process)
     return Result({"rows": params.rows, "cols": params.cols})
 
 
@@ -214,8 +214,7 @@ class RelabelParams(controls.Changes, kw_only=True, frozen=True, forbid_unknown_
 async def relabel(context: Context, params: RelabelParams, _label: str | None) -> Result[ProcessMembers]:
     """Change tags and group, while it runs and afterwards; they survive every crash."""
     process = await context.find(params.process_id)
-    tags, group = params.applied(process.record.tags, process.record.group)
-    await context.acting.relabel(process, tags=tags, group=group)
+    await params.apply(context.acting, process)
     return Result(process_view(process.record))
 
 
@@ -235,7 +234,7 @@ class RemovedMembers(TypedDict):
 async def remove(context: Context, params: RemoveParams, _label: str | None) -> Result[RemovedMembers]:
     """Forget a finished process: record, output and folder."""
     process = await context.find(params.process_id)
-    await context.acting.remove(process, force=params.force, note="RemovedMembers by request.")
+    await context.acting.remove(process, force=params.force, note="Removed by request.")
     return Result({"process_id": process.process_id, "removed": True})
 
 

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from outlive.core.command import Command
+from outlive.core.controls import CloseInput
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import RANDOM_BYTES, is_process_id, new_process_id
 from outlive.core.lifecycle import ENDED, NOT_ENDED, State
@@ -172,7 +173,7 @@ async def write(call: RestCall, asked: WriteParameters) -> Members:
     if first or not asked.eof:
         written = await call.acting.write(process, _behind(first, body))
     if asked.eof:
-        await call.acting.close_stdin(process)
+        await call.acting.control(process, CloseInput())
     return {"written": written, "eof": asked.eof}
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from outlive.core.controls import CloseInput, ResizeWindow, SignalProcess
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, LimitExceeded, OutliveError
 from outlive.core.lifecycle import signal_number
@@ -245,7 +246,7 @@ class Viewer:
             return
         try:
             async with asyncio.timeout(_RESIZE_S):
-                await view.acting.resize(view.process, rows, cols)
+                await view.acting.control(view.process, ResizeWindow(rows=rows, cols=cols))
         except TimeoutError:
             pass  # the request was sent, and takes effect later
         except OutliveError as error:
@@ -297,13 +298,15 @@ class Viewer:
         process, acting = self._view.process, self._view.acting
         match message:
             case ResizeMessage(rows=rows, cols=cols):
-                await acting.resize(process, rows, cols)
+                await acting.control(process, ResizeWindow(rows=rows, cols=cols))
             case SendSignal(name=name, to=to):
                 number = signal_number(name)
-                await acting.signal(process, number, whole_tree=to == "tree", whole_group=to == "group")
+                await acting.control(
+                    process, SignalProcess(number=number, whole_tree=to == "tree", whole_group=to == "group")
+                )
             case EndOfFile():
                 await self._keyboard.flushed()
-                await acting.close_stdin(process)
+                await acting.control(process, CloseInput())
             case Where():
                 raise AssertionError("this was answered before")
 

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from dataclasses import replace
 
+from outlive.core.controls import CloseInput, Pause, Resume, SignalProcess
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import OutliveError
 from outlive.core.identity import is_process_id
@@ -109,7 +110,7 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
     if typed := typed_keys(asked.text, asked.keys):
         await acting.write(process, typed)
     if asked.eof:
-        await acting.close_stdin(process)
+        await acting.control(process, CloseInput())
     await _settle(process, before, wait_s=asked.wait_s)
     page = await read_page(process, start)
     return await _show(call.runner, process, page, asked.budget, nothing="[no output yet]")
@@ -121,13 +122,13 @@ async def control(call: ToolCall, asked: ControlArguments) -> Outcome:
     acting = call.runner.engine.as_(call.caller.owner)
     match asked.action:
         case "pause":
-            await acting.pause(process)
+            await acting.control(process, Pause())
         case "resume":
-            await acting.resume(process)
+            await acting.control(process, Resume())
         case "cancel":
             await call.end(process, note="Cancelled by the client.", grace_s=asked.grace)
         case "signal":
-            await acting.signal(process, signal_number(asked.signal or ""))
+            await acting.control(process, SignalProcess(number=signal_number(asked.signal or "")))
     return Outcome(text=await _header(call.runner, process))
 
 
