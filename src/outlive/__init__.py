@@ -1,4 +1,4 @@
-"""Runs commands that outlive whoever asked for them.
+"""Runs commands that outlive their caller.
 
 Owns the version number and nothing else: importing the package must stay free, because the keeper's
 processes pay for every module in memory.

@@ -64,7 +64,7 @@ class Application:
     Attributes:
         asgi: What the HTTP server serves, only inside the `async with`.
         routes: What it answers, behind the guard.
-        terminals: Who has terminals; hosts join it as they come.
+        terminals: The hosts of terminals; they join it as they come.
 
     Leaving it stops no process: the keeper has them.
     """
@@ -213,7 +213,7 @@ class Application:
                 self._stack.push_async_callback(asyncio.to_thread, self._audit.wait_begun)
             self._stack.callback(remove_when_closed(self._engine, self._containers))
             if await asyncio.to_thread(os.path.isdir, self._containers_folder):
-                await engine.queries.known()  # none may be taken for one that nobody uses
+                await engine.queries.known()  # none may be taken for one that no process uses
             await self._containers.open()
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)

@@ -1,4 +1,4 @@
-"""The ferry as a program, `python -m outlive.docker_ferry FOLDER`, and `RelayCheck`, which tells relays from all others.
+"""The ferry as a program, `python -m outlive.docker_ferry FOLDER`, and `RelayCheck`, which distinguishes relays from all others.
 
 What the ferry carries is in `backends.docker.ferry`; here it is put together with what the keeper knows of processes.
 `outlive-runner stand` starts it again when it dies, and it starts that one again when that dies.
@@ -32,14 +32,14 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """What a keeper has told of its trees."""
+    """What a keeper has reported of its trees."""
 
     sessions: Collection[int]  # POSIX sessions of its own and of its shims, those of minders among them
     commands: Collection[int]  # pids of commands of this machine, each the leader of a session
     keepers: Collection[int]  # supervisor and guardian
 
     def is_inside(self, one: Ancestor) -> bool:
-        """Tell whether one of a lineage belongs to a tree in which commands run.
+        """Return whether one of a lineage belongs to a tree in which commands run.
 
         A minder leads a session of its own, and below one of this machine are a stand-in and its relay only. Shims lead none.
         """
@@ -51,7 +51,7 @@ class RelayCheck:
     """Knows the relays of one container's commands by the kernel's word (decision 151). For one event loop.
 
     A relay is forked below what stands for the container, and nothing else is: its descendants are let in. Where that one died,
-    its relays live on elsewhere, and cannot be told from other programs of our user: then any process is let in that lives in
+    its relays live on elsewhere, and cannot be distinguished from other programs of our user: then any process is let in that lives in
     no tree of the keeper's, once the keeper answers.
     """
 
@@ -76,7 +76,7 @@ class RelayCheck:
         try:
             deadline = time.monotonic() + _PATIENCE_S
             while caller.uid == os.geteuid() and caller.is_there() and time.monotonic() < deadline:
-                # procfs makes nobody wait, but a crowd of relays would keep the loop from carrying.
+                # procfs makes no caller wait, but a crowd of relays would keep the loop from carrying.
                 lineage = await asyncio.to_thread(ancestry, caller.pid)
                 is_relay = None if lineage is None else await self._is_relay(lineage)
                 if is_relay is not None:
@@ -96,7 +96,7 @@ class RelayCheck:
         return None if told is None else not any(map(told.is_inside, lineage))
 
     async def _ask(self) -> _Told | None:
-        """Return what the keeper tells from now on: those that come together are judged by one answer."""
+        """Return what the keeper reports from now on: those that come together are judged by one answer."""
         wanted_at = time.monotonic()
         async with self._asking:
             if self._asked_at <= wanted_at:

@@ -48,7 +48,7 @@ def docker_containers(
 
 
 def container_settings(settings: Settings, containers: Containers) -> ContainerSettings:
-    """Return what the engine must be told of containers."""
+    """Return what the engine is given of containers."""
     return ContainerSettings(
         backend=settings.backend,
         image=settings.docker_image,
@@ -80,7 +80,7 @@ def remove_when_closed(engine: Engine, containers: Containers) -> Callable[[], N
     removing: set[asyncio.Task[None]] = set()
 
     async def remove(name: str) -> None:
-        # Where the daemon is away it is removed later, as all that nobody uses.
+        # Where the daemon is away it is removed later, as all that no process uses.
         with contextlib.suppress(OutliveError):
             await containers.let_go(name)
 

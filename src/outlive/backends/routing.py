@@ -1,7 +1,7 @@
 """The backend that the engine has: `Routing` passes each call to the one that has the process.
 
 A container's processes are the local keeper's, too: `ready` sees to the container, and the start goes to `local`. Nodes are
-other servers; one that is away keeps nobody waiting, neither when this opens nor when it is asked about others.
+other servers; one that is away keeps no caller waiting, neither when this opens nor when it is asked about others.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class Routing:
         """Connect to the keeper; nodes are looked for meanwhile, and their processes are known from their folders."""
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(self._local.close)
-            # First: when the keeper has told all that lives here, what lives on nodes is known, too.
+            # First: when the keeper has reported all that lives here, what lives on nodes is known, too.
             for other in self._others:
                 stack.push_async_callback(other.close)
                 await other.open(listener)
@@ -80,7 +80,7 @@ class Routing:
             stack.pop_all()
 
     async def close(self) -> None:
-        """Disconnect from everybody; what runs goes on."""
+        """Disconnect from all; what runs goes on."""
         await self._local.close()
         await asyncio.gather(*(other.close() for other in self._others))
 

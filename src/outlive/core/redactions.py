@@ -1,7 +1,7 @@
 """How many secrets a reader sees redacted: `Redactions` counts them over one reading, however it is cut into pieces. Pure.
 
 The masks of logs report which bytes of a piece are redacted; this turns them into a number. Redacted bytes without a visible
-byte in between are one secret: two that touch cannot be told apart, and one that reaches over several pieces is counted with
+byte in between are one secret: two that touch cannot be distinguished, and one that reaches over several pieces is counted with
 the first.
 """
 

@@ -30,7 +30,7 @@ class Health:
 
         Raises:
             BackendUnavailable: One of them does not answer within its deadline (10 s at most; 1 s as long as something is
-                being found again, which `details` tell).
+                being found again, which `details` show).
             OutliveError: What `disk` says of a state folder that cannot be written.
         """
         await self._disk.check()

@@ -66,7 +66,7 @@ class ProcessRegistry:
     ) -> None:
         """Look at `engine`; `termination_timeout_s` lies between TERM and KILL (promise S4.9).
 
-        `by`: who asks, for the audit log; the principal unless given.
+        `by`: the owner that asks, for the audit log; the principal unless given.
         """
         self._engine = engine
         self._principal = principal
@@ -140,7 +140,7 @@ class ProcessRegistry:
         Args:
             request_id: Which one, by name;
             pid: or by pid.
-            reason: One sentence about who asked; kept as the record's `error`.
+            reason: One sentence about the caller; kept as the record's `error`.
 
         Raises:
             ProcessNotFound: It is not registered.

@@ -72,7 +72,7 @@ class Queries:
         """Return a process by its id: the live object, or an ended one loaded again.
 
         Raises:
-            ProcessNotFound: Nobody knows this id (or retention removed it).
+            ProcessNotFound: This id is unknown (or retention removed it).
             BackendUnavailable: It was started just before an earlier server died, and the keeper is silent.
         """
         if is_process_id(process_id):

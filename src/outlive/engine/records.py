@@ -66,7 +66,7 @@ class Records:
         self._registry.put(process.stored)
 
     async def remember_audit_log(self, tell_name: Callable[[Callable[[int], None]], None]) -> None:
-        """Have the registry keep which audit log is this folder's, unless it knows one: a new one is told from it."""
+        """Have the registry keep which audit log is this folder's, unless it knows one: a new one is distinguished by it."""
         if not await self._registry.counter(AUDIT_LOG):
             tell_name(functools.partial(self._registry.count_to, AUDIT_LOG))
 
@@ -76,7 +76,7 @@ class Records:
         Args:
             process: What to remove.
             force: End it first (KILL at once) if it, or something of its tree, still runs.
-            note: Who asked, for the record of that end.
+            note: Which caller asked, for the record of that end.
 
         Raises:
             InvalidState: `process_running`: it or its descendants still run, and `force` is not set.

@@ -1,4 +1,4 @@
-"""What the engine must be told: `EngineSettings`, filled in by the composition root.
+"""What the engine is given: `EngineSettings`, filled in by the composition root.
 
 The engine's settings made from the server's: `engine_settings`.
 """
@@ -82,7 +82,7 @@ def engine_settings(
     working_folder: str,
     redactor: Redactor,
 ) -> EngineSettings:
-    """Return what the engine must be told.
+    """Return what the engine is given.
 
     Args:
         settings: What the user chose.

@@ -114,7 +114,7 @@ class Damper:
         ] = {}  # when the ten seconds began, how many came since
 
     def lets_through(self, record: logging.LogRecord) -> bool:
-        """Tell whether a record is written; the first one after some that were not carries their number, as `left_out`."""
+        """Return whether a record is written; the first one after some that were not carries their number, as `left_out`."""
         if not record.levelno or record.levelno < logging.WARNING:
             return True
         key, now = (record.name, str(record.msg)[:200]), self._now()

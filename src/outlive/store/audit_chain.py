@@ -2,7 +2,7 @@
 
 A line is one JSON object: "n" (its number, from 1, without holes), what happened, then "prev": the SHA-256 of the line before
 it, without its newline. If a line in the middle is changed, removed or added, the chain breaks right behind it. The last
-member is "mac": only a program that has the log's key can make it, so a forged entry is told apart from a true one.
+member is "mac": only a program that has the log's key can make it, so a forged entry is distinguished from a true one.
 
 The key is beside the log's folder, not in it, and only its user can read it: commands in `workspace`, `offline` and `sealed`
 read no file of the state folder. The server writes it, under the log's lock. Reading and writing the key blocks; everything

@@ -119,14 +119,14 @@ _Rows = list[tuple[object, ...]]
 _Values = list[object]
 
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM processes"  # noqa: S608 - our own column names
-# Two questions, each with an index of its own. What is closed may have descendants yet: the keeper tells of their end.
+# Two questions, each with an index of its own. What is closed may have descendants yet: the keeper reports their end.
 _UNFINISHED = """
     SELECT process_id, pid FROM processes WHERE is_closed = 0
     UNION ALL SELECT process_id, pid FROM processes WHERE is_closed = 1 AND descendants > 0
 """
 _MAX_READS = 64  # reads waiting for the one reading thread; more wait in the loop
 _DEADLINE_S = 10.0
-_SLICE = 1000  # rows read at once by whoever needs all of them: 2 ms
+_SLICE = 1000  # rows read at once where all are needed: 2 ms
 # The size is what lies on disk: of a log with gaps no more than its limit is left.
 _REMOVABLE = """
     SELECT process_id, coalesce(ended_ns, created_ns), CASE

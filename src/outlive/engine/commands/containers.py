@@ -57,7 +57,7 @@ class ContainerSettings:
 
 
 class ContainerStarts:
-    """Decides in which container a command runs, and how it is told to run there."""
+    """Decides in which container a command runs, and what its runner is asked."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class ContainerStarts:
         """Return where a command runs.
 
         Raises:
-            CommandRefused: `profile_too_weak`: the operator has commands run in containers, and the caller, who is no
+            CommandRefused: `profile_too_weak`: the operator has commands run in containers, and the caller, which is no
                 administrator, wants this one outside.
         """
         wanted = command.backend or self._settings.backend
@@ -175,7 +175,7 @@ class ContainerStarts:
 
 
 def _resolved(command: Command, process_id: ProcessId, cwd: str, steps: list[str]) -> Resolved:
-    """Return what the runner is told; what it has to do besides is added to the steps."""
+    """Return what the runner is asked; what it has to do besides is added to the steps."""
     env = {"OUTLIVE_PROCESS_ID": process_id, "PWD": cwd}
     if command.stdio == "pty":
         env["TERM"] = DEFAULT_TERM

@@ -1,7 +1,7 @@
 """The policy before every start, whichever door it comes from: `Policing` asks the file system, the rules decide.
 
 With no lists it costs nothing. What the file system said is believed for a second, as `resolve` does; between the
-decision and the start a file may be replaced by whoever may write to its folder.
+decision and the start a file may be replaced by any user that may write to its folder.
 
 From settings to what decides about commands: `command_policy`; and what an operator should know: `log_openness`.
 """
@@ -102,7 +102,7 @@ def command_policy(settings: Settings) -> CommandPolicy:
 
 
 def writable_folders(path: str) -> list[str]:
-    """Return the folders of a PATH in which others can plant programs: not absolute, or writable for everybody.
+    """Return the folders of a PATH in which others can plant programs: not absolute, or writable for every user.
 
     Asks the file system.
     """

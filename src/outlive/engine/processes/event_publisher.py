@@ -3,10 +3,10 @@
 Frontends, logs, metrics and the audit log subscribe here. An act that must not happen unrecorded has a witness: the audit
 log, which returns when the act is recorded or raises.
 
-Processes that wait for a reader who is gone: `Unread` lets them go on.
+Processes that wait for a reader that is gone: `Unread` lets them go on.
 
-With `on_limit` "block" a process waits until its output was delivered. When nobody follows it any more (its reader was
-killed, its terminal closed) nobody will ever say that: it would stand still for ever, and silently.
+With `on_limit` "block" a process waits until its output was delivered. When no reader follows it any more (its reader was
+killed, its terminal closed) no client will ever report that: the process would stand still for ever, and silently.
 """
 
 import asyncio

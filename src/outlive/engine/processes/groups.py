@@ -1,14 +1,14 @@
-"""How many processes of a group run at once, and who comes next: `ConcurrencyLimits`.
+"""How many processes of a group run at once, and which comes next: `ConcurrencyLimits`.
 
-Counts what runs, whoever started it and whichever server did; who finds the group full waits in line, first come,
-first served, on disk (`store.waiting`), so that a crash of the server costs nobody his place. While no server lives
-nobody is admitted: the keeper knows no groups.
+It counts what runs, whichever principal and whichever server started it. A command that finds its group full waits in line,
+first come, first served, on disk (`store.queue_store`), so that a crash of the server costs no command its place. While no
+server lives none is admitted: the keeper knows no groups.
 
 How many starts of one principal are on their way at a time: `StartSlots`.
 
-Commands between their place in a line and the keeper's answer: `PendingStarts`, who may still be withdrawn (decision 60).
+Commands between their place in a line and the keeper's answer: `PendingStarts`, which may still be withdrawn (decision 60).
 
-Whether such a command runs is decided by one rename, the keeper's or ours (`store.waiting`). What finds out or decides
+Whether such a command runs is decided by one rename, the keeper's or ours (`store.queue_store`). What finds out or decides
 it runs in tasks of the engine: a caller that goes away must not leave a command that neither waits nor runs.
 """
 
@@ -41,25 +41,25 @@ class PendingStarts:
         self._tasks: set[asyncio.Task[bool]] = set()
 
     def __contains__(self, process: Process) -> bool:
-        """Tell whether nobody knows yet that a process runs, or never will."""
+        """Return whether it is not known yet that a process runs, or never will."""
         return process in self._commands
 
     def begin(self, tasks: asyncio.TaskGroup) -> None:
-        """From now on deeds are carried out, in tasks of the engine's group."""
+        """From now on decisions are carried out, in tasks of the engine's group."""
         self._group = tasks
 
     def close(self) -> None:
-        """Cancel what is being done: the next server finds who was not answered for."""
+        """Cancel what is being done: the next server finds the commands without an answer."""
         self._group = None
         for task in self._tasks:
             task.cancel()
 
     def add(self, process: Process, command: WaitingCommand) -> None:
-        """Note who waits."""
+        """Note that a process waits."""
         self._commands[process] = command
 
     def settle(self, process: Process) -> None:
-        """Forget who was decided on; idempotent."""
+        """Forget a process that was decided on; idempotent."""
         self._commands.pop(process, None)
 
     def decision_on(self, process: Process) -> asyncio.Lock:
@@ -69,13 +69,13 @@ class PendingStarts:
     async def withdraw(self, process: Process, *, has_waited: bool, cause: Cause, note: str) -> bool:
         """Make sure that an undecided process never runs, for good; False when the keeper was first.
 
-        Also False when its turn has come and the disk is full: nobody knows yet. The caller holds `decision_on`.
+        Also False when its turn has come and the disk is full: it is not known yet. The caller holds `decision_on`.
 
         Args:
-            process: Who is withdrawn.
+            process: The process that is withdrawn.
             has_waited: It stood in line until now, so that this server has not asked for its start.
             cause: Why,
-            note: and who asked.
+            note: and which caller asked.
         """
         command = self._commands.get(process)
         if command is None:
@@ -145,7 +145,7 @@ class ConcurrencyLimits:
         self._lines: dict[GroupKey, deque[_Waiting]] = {}
 
     async def open(self) -> list[WaitingCommand]:
-        """Return who has been waiting since an earlier server; `rejoin` each of them, then `begin`."""
+        """Return the commands that wait since an earlier server; `rejoin` each of them, then `begin`."""
         waiting, self._limits = await asyncio.to_thread(self._pending.store.open)
         return waiting
 
@@ -165,7 +165,7 @@ class ConcurrencyLimits:
         return self._limits.get(key)
 
     async def set_limit(self, key: GroupKey, limit: int | None) -> None:
-        """Change a group's limit; a higher one admits at once, a lower one ends nobody.
+        """Change a group's limit; a higher one admits at once, a lower one ends no process.
 
         Raises:
             LimitExceeded: `disk_full`: it cannot be kept.
@@ -183,7 +183,7 @@ class ConcurrencyLimits:
         self._advance(key)
 
     def is_full(self, key: GroupKey) -> bool:
-        """Tell whether a newcomer has to wait."""
+        """Return whether one more has to wait."""
         limit = self._limits.get(key)
         return limit is not None and (len(self._running.get(key, ())) >= limit or bool(self._lines.get(key)))
 
@@ -227,7 +227,7 @@ class ConcurrencyLimits:
         self._pending.add(process, command)
 
     def step_out(self, process: Process) -> bool:
-        """Take a process out of the line; tell whether it was there."""
+        """Take a process out of the line; return whether it was there."""
         key = _line(process)
         line = self._lines.get(key)
         if line is None:
@@ -241,7 +241,7 @@ class ConcurrencyLimits:
         return was_there
 
     def advance(self, process: Process) -> None:
-        """Admit who stands in a process's line, as far as there are places."""
+        """Admit what stands in a process's line, as far as there are places."""
         self._advance(_line(process))
 
     def _advance(self, key: GroupKey) -> None:
@@ -275,7 +275,7 @@ def _line(process: Process) -> GroupKey:
 
 
 # Each start on its way holds a shim and becomes a process that wants a core. More than a few for each core are needed to
-# keep it busy; beyond that they take nothing but turns from everybody else: at 64 on two cores this server itself waited
+# keep it busy; beyond that they only take turns from all others: at 64 on two cores this server itself waited
 # most of the time for one (decision 91).
 _EACH_CORE = 8
 
@@ -286,7 +286,7 @@ def _places() -> int:
 
 
 class StartSlots:
-    """A semaphore for each name, as long as somebody holds it or waits for it. On one event loop only."""
+    """A semaphore for each name, as long as a caller holds it or waits for it. On one event loop only."""
 
     def __init__(self, places: int | None = None) -> None:
         """Let so many in for each name (None: eight for each core); the others wait in line."""
@@ -294,7 +294,7 @@ class StartSlots:
         self._semaphores: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def of(self, name: str) -> asyncio.Semaphore:
-        """Return the semaphore of a name; whoever enters it keeps it until he leaves."""
+        """Return the semaphore of a name; a caller that enters it keeps it until it leaves."""
         semaphore = self._semaphores.get(name)
         if semaphore is None:
             semaphore = self._semaphores[name] = asyncio.Semaphore(self._places)

@@ -1,4 +1,4 @@
-"""What is hidden of each process's output: `Redaction` joins the setting, the values of its secrets, and what its folder tells.
+"""What is hidden of each process's output: `Redaction` joins the setting, the values of its secrets, and what its folder says.
 
 Hands every `Process` what its log is read through, and notes in the folder where the values are before they are forgotten.
 
@@ -54,7 +54,7 @@ def check_secrets(secrets: Mapping[str, str], *, is_granted: bool = False) -> No
 
 
 class Secrets:
-    """Values by process id, also of processes that have ended: whoever hides them in output needs them then, too."""
+    """Values by process id, also of processes that have ended: hiding them in output needs them then, too."""
 
     def __init__(self) -> None:
         """Know none."""

@@ -1,13 +1,10 @@
 """The server's live object of one process: `Process`, what it is and how to read and watch it.
 
-Holds no output and no queue: readers take bytes from `log` at their own cursor and are woken by `subscribers`.
+It holds no output and no queue: readers take bytes from `log` at their own cursor and are woken by `subscribers`.
 Only the event loop's thread touches it. Some 2 KB each: the server may hold thousands.
 
-Output as it comes, for doors that take it piece by piece: a cursor on the log, woken by kicks, no queue.
-
-The JSON-RPC door has its own, faster way; this is the plain one.
-
-Waiting for something to become true of a process.
+`follow` yields output as it comes, for frontends that take it piece by piece: a cursor on the log, woken by the subscription,
+no queue. JSON-RPC has its own, faster way. `until` waits for something to become true of a process.
 """
 
 import asyncio
@@ -141,7 +138,7 @@ class Process:
 
     @property
     def approval(self) -> ApprovalState | None:
-        """What policy asked a person about; None when it asked nobody."""
+        """What policy asked a person about; None when it asked no person."""
         return self._base.approval
 
     @property
@@ -181,7 +178,7 @@ class Process:
 
     @property
     def note(self) -> str:
-        """Who asked for the end, for people; set by the engine only."""
+        """Which caller asked for the end, for people; set by the engine only."""
         return self._note
 
     @note.setter
@@ -202,7 +199,7 @@ class Process:
 
     @property
     def identity_record(self) -> ProcessRecord:
-        """A snapshot for what does not change while it runs: who, what, pid; the rest may be older than `record`'s."""
+        """A snapshot for what does not change while it runs: owner, words, pid; the rest may be older than `record`'s."""
         newest = self._snapshot
         return newest if newest is not None and newest.pid == self.pid else self.record
 
@@ -231,7 +228,7 @@ class Process:
 
     @property
     def raw_log(self) -> OutputLog:
-        """Its output byte by byte, secrets included: for who may see them (`policy.access.Scope.ADMIN`) only."""
+        """Its output byte by byte, secrets included: only for callers with the scope admin."""
         if self._raw_log is None:
             self._raw_log = OutputLog(self.folder)
         return self._raw_log
@@ -244,7 +241,7 @@ class Process:
         )
 
     def close_logs(self) -> None:
-        """Close the files; they open again when somebody reads.
+        """Close the files; they open again with the next read.
 
         The logs are let go of, too: what they hide asks this process, and together they would wait for the collector.
         """
@@ -267,7 +264,7 @@ class Process:
         self.subscribers.wake()
 
     def settle_from(self, stored: StoredProcess) -> int:
-        """Take over an end that the files tell and no doorbell told; return the `Change` bits. Engine only."""
+        """Take over an end that is in the files and was in no doorbell; return the `Change` bits. Engine only."""
         self._base = replace(self._base, error=stored.record.error)
         self._ended_boot = self._ended_boot or stored.ended_boot
         self._snapshot = None
@@ -293,7 +290,7 @@ async def follow(
 ) -> AsyncIterator[list[OutputChunk]]:
     """Yield output from `cursor` on as it comes; end when the process is complete and all of it was yielded.
 
-    What descendants write after the completion is not followed. A slow reader slows nobody: the log waits.
+    What descendants write after the completion is not followed. A slow reader slows no other: the log waits.
     Cancellation: safe; the next call goes on at `OutputChunk.after(cursor, chunks)`.
     """
     woken = asyncio.Event()

@@ -96,7 +96,7 @@ class ProcessState:
     )
 
     def __init__(self, record: ProcessRecord) -> None:
-        """Begin with what a record tells."""
+        """Begin with what a record says."""
         self.stdout_bytes = record.stdout_bytes
         self.stderr_bytes = record.stderr_bytes
         self.complete_stdout_bytes: int | None = None
@@ -156,7 +156,7 @@ class ProcessState:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether what is known of it was true once: it runs on a node that is away, or the keeper has not told of it yet."""
+        """Whether what is known of it was true once: it runs on a node that is away, or the keeper has not reported it yet."""
         return bool(self._flags & _UNKNOWN)
 
     def absorb(
@@ -173,7 +173,7 @@ class ProcessState:
     ) -> int:
         """Take over a doorbell's fields, and the time it was heard; return the `Change` bits. Engine only; wakes no subscriber.
 
-        An ended process stays ended: a keeper that has just recovered may tell less than it had told before.
+        An ended process stays ended: a keeper that has just recovered may report less than before.
         """
         if out > self.stdout_bytes:
             self.stdout_bytes = out
@@ -205,7 +205,7 @@ class ProcessState:
         return changes
 
     def settle(self, ended: "ProcessState") -> int:
-        """Take over an end that the files tell and no doorbell told; return the `Change` bits. Engine only."""
+        """Take over an end that is in the files and was in no doorbell; return the `Change` bits. Engine only."""
         if self.complete_stdout_bytes is None:
             self.complete_stdout_bytes = ended.complete_stdout_bytes
             self.complete_stderr_bytes = ended.complete_stderr_bytes
@@ -256,7 +256,7 @@ class ProcessState:
 
     @property
     def bell(self) -> tuple[int, int, int, int, int, int, int, int]:
-        """What a doorbell would tell now, in the order of `absorb`."""
+        """What a doorbell would report now, in the order of `absorb`."""
         return (
             self.stdout_bytes,
             self.stderr_bytes,
@@ -269,7 +269,7 @@ class ProcessState:
         )
 
     def doubt(self) -> None:
-        """Begin with what files tell and no doorbell has told yet; the first one ends the doubt. Engine only."""
+        """Mark what is known from files alone; the first doorbell ends that. Engine only."""
         self._flags |= _UNKNOWN
         self.has_news = True
 
@@ -288,7 +288,7 @@ class ProcessState:
             self._phase = _RUNNING
 
     def confirm_pause(self, *, is_paused: bool) -> bool:
-        """Take over the acknowledgement of a pause or resume; tell whether it is news. The doorbell follows. Engine only."""
+        """Take over the acknowledgement of a pause or resume; return whether it is news. The doorbell follows. Engine only."""
         before = self._phase
         if before in {_RUNNING, _PAUSED}:
             self._phase = _PAUSED if is_paused else _RUNNING

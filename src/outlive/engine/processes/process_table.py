@@ -6,7 +6,7 @@ Runs on the event loop for every doorbell, some ten thousand a second: no task, 
 `ChangeHandler`: what the engine does when something about a process has changed.
 
 Called for doorbells, for ends that were found in files, and for what the engine decides itself. One place, so that an end
-is recorded, lets the next of its group start and is published, in this order, whoever has found it.
+is recorded, lets the next of its group start and is published, in this order, whichever part has found it.
 
 `StartOutcomes`: what became of a start, whether it was asked for at once or after waiting for its turn.
 """
@@ -86,9 +86,9 @@ class ProcessTable:
         live: They by the 16-byte form of their id.
         strangers: Newest doorbell of processes that are not loaded yet.
         missing: Processes that the keeper did not mention any more after a reconnect: they have finished.
-        doubtful: Processes that may have finished before we were connected, so that nobody tells of it.
+        doubtful: Processes that may have finished before we were connected, so that the keeper does not report it.
         work: Set when `strangers`, `missing` or `doubtful` got an entry.
-        synced: Set once everything live has been told for the first time.
+        synced: Set once everything live has been reported for the first time.
     """
 
     def __init__(self, processes: LiveTable, *, changes: ChangeHandler, events: EventPublisher) -> None:
@@ -106,7 +106,7 @@ class ProcessTable:
         self._mentioned: set[bytes] | None = None
 
     def link_opened(self) -> None:
-        """Begin to note who is mentioned: who was live and is not has finished meanwhile."""
+        """Begin to note what is mentioned: a live process that is not has finished meanwhile."""
         # A start that was not acknowledged yet may be unknown over there: it is sent again, not missed.
         # What runs on a node is not the keeper's to mention.
         self._expected = {
@@ -150,15 +150,15 @@ class ProcessTable:
                 self._mentioned.add(key)
 
     def doubt(self, process: Process) -> None:
-        """Have somebody look whether a process whose start had been carried out already has finished, too.
+        """Have recovery look whether a process whose start had been carried out already has finished, too.
 
-        Its start was sent again after a reconnect, so it was not among those whom the keeper was to mention.
+        Its start was sent again after a reconnect, so it was not among those that the keeper was to mention.
         """
         self.doubtful.append(process)
         self.work.set()
 
     def expect(self, process: Process) -> None:
-        """Enter a process that the keeper has still to tell of: if it does not, it has finished."""
+        """Enter a process that the keeper has still to report: if it does not, the process has finished."""
         self.processes.enter(process)
         if (
             self._mentioned is not None
@@ -168,7 +168,7 @@ class ProcessTable:
             self._expected.add(process.key)
 
     def is_told(self, key: bytes) -> bool:
-        """Whether a process is live, or the keeper has told of it and it is about to be loaded."""
+        """Whether a process is live, or the keeper has reported it and it is about to be loaded."""
         return key in self.live or key in self.strangers
 
     def adopt(self, process: Process) -> None:

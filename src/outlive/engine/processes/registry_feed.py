@@ -40,7 +40,7 @@ class LiveTable:
             self._of_connection.setdefault(process.connection_id, {})[process.key] = process
 
     def leave(self, process: Process) -> bool:
-        """From now on a process is not live any more; tell whether it was."""
+        """From now on a process is not live any more; return whether it was."""
         known = self.by_key.pop(process.key, None)
         if known is None:
             return False

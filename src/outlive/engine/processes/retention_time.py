@@ -55,7 +55,7 @@ class RetentionTime:
         rows = [
             row for row in await self._registry.list(ProcessFilter(), limit=_NEWEST) if row.record.ended_at
         ]
-        # Rows of versions without this clock do not tell the boot; the folders do.
+        # Rows of versions without this clock do not name the boot; the folders do.
         for row in await asyncio.to_thread(self._from_folders, rows):
             if row.ended_boot and row.ended_boot.boot_id == reading.boot.boot_id and row.record.ended_at:
                 begin_ns = to_ns(row.record.ended_at) - row.ended_boot.boottime_ns

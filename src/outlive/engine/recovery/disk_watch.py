@@ -40,7 +40,7 @@ class DiskWatch:
         await self.look()
 
     async def look(self) -> Degraded | None:
-        """Look now; return what is found, which is told from now on. A registry in memory is put back into its file.
+        """Look now; return what is found, which is reported from now on. A registry in memory is put back into its file.
 
         By trying where the registry was refused: a quota, or an error of the disk, is not seen otherwise.
         """

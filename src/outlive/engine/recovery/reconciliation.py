@@ -23,7 +23,7 @@ from outlive.store.rows import StoredProcess
 
 _logger = logging.getLogger(__name__)
 
-# A keeper that lives tells everything within milliseconds. After that long a question is answered by what the files tell.
+# A keeper that lives reports everything within milliseconds. After that long a question is answered from the files.
 _SILENCE_S = 1.0
 # A supervisor that hangs is replaced within 8 s; then it asks every shim, 3 s if some are stopped.
 _SYNC_S = 20.0
@@ -64,7 +64,7 @@ class Reconciliation:
         self._rows: dict[bytes, int] = {}  # pids of the unfinished, by key; 0 where none is known
         self.is_over = False
         self._is_found = asyncio.Event()
-        self._is_listed = asyncio.Event()  # found, or as much as files tell while the keeper is silent
+        self._is_listed = asyncio.Event()  # found, or as much as files say while the keeper is silent
 
     @property
     def progress(self) -> Progress | None:
@@ -79,9 +79,9 @@ class Reconciliation:
         return Progress(known, known + left)
 
     def pids(self) -> Iterator[tuple[int | None, str]]:
-        """Yield pid and id of the processes that may live and are not loaded yet: what rows and doorbells tell.
+        """Yield pid and id of the processes that may live and are not loaded yet, from rows and doorbells.
 
-        While the keeper is silent there may be more, of which nobody can say anything: (None, "").
+        While the keeper is silent there may be more, of which nothing is known: (None, "").
         """
         for key, pid in self._left().items():
             yield pid or None, id_from_bytes(key)
@@ -89,15 +89,15 @@ class Reconciliation:
             yield None, ""
 
     def _left(self) -> dict[bytes, int]:
-        """Return the pids of those that are not known yet: told of and not loaded, or told of by rows alone."""
+        """Return the pids of those that are not known yet: reported and not loaded, or known from rows alone."""
         if self.is_over:
             return {}
         live = self._table.live
         rows = {} if self._table.synced.is_set() else self._rows
-        told = {key: bell[3] for key, bell in self._table.strangers.items()}
+        reported = {key: bell[3] for key, bell in self._table.strangers.items()}
         return {
             key: pid
-            for key, pid in {**rows, **told}.items()
+            for key, pid in {**rows, **reported}.items()
             if key not in live or live[key].status.is_unknown
         }
 
@@ -140,8 +140,8 @@ class Reconciliation:
         self._recovery.is_first_round = False
 
     async def listed(self) -> None:
-        """Return when lists are whole: everything is known, or, while the keeper is silent, what files tell of it."""
-        with contextlib.suppress(TimeoutError):  # a registry in trouble: what is known then is what is told
+        """Return when lists are whole: everything is known, or, while the keeper is silent, what files say of it."""
+        with contextlib.suppress(TimeoutError):  # a registry in trouble: what is known then is the answer
             async with asyncio.timeout(_SYNC_S):
                 await self._is_listed.wait()
 
@@ -153,7 +153,7 @@ class Reconciliation:
         """Return when everything is known.
 
         Raises:
-            BackendUnavailable: The keeper did not tell within 20 s.
+            BackendUnavailable: The keeper did not report within 20 s.
         """
         if self.is_over:
             return
@@ -165,10 +165,10 @@ class Reconciliation:
             raise BackendUnavailable("keeper_unavailable", text) from None
 
     async def enough_for(self, command: Command, process_id: ProcessId | None, *, most: int | None) -> None:
-        """Wait for those of whom a start depends: its group, its own id, the most processes that may live.
+        """Wait for what a start depends on: its group, its own id, the most processes that may live.
 
         Raises:
-            BackendUnavailable: The keeper did not tell within 20 s.
+            BackendUnavailable: The keeper did not report within 20 s.
         """
         if (progress := self.progress) is None:
             return

@@ -1,4 +1,4 @@
-"""Finding again what earlier servers started, and what finished while nobody watched.
+"""Finding again what earlier servers started, and what finished while no server watched.
 
 Three sources, in this order of trust: the keeper (everything it mentions is live), the process folders, the
 registry. Files are read in a thread; the loop's thread alone changes processes.
@@ -105,7 +105,7 @@ class Recovery:
         return found[process_id][0] if process_id in found else None
 
     async def adopt_untold(self, unfinished: Iterable[bytes]) -> None:
-        """Load what the folders of unfinished processes tell, for as long as the keeper tells nothing; marked as unknown."""
+        """Load what the folders of unfinished processes say, for as long as the keeper is silent; marked as unknown."""
         left = [ProcessId(id_from_bytes(key)) for key in unfinished if not self._table.is_told(key)]
         for begin in range(0, len(left), _SLICE):
             found = await self._read(part := left[begin : begin + _SLICE], is_live=True)
@@ -156,7 +156,7 @@ class Recovery:
                 await asyncio.to_thread(self._redaction.secrets.recover, stored.record)
 
     async def adopt(self, process_ids: list[ProcessId]) -> None:
-        """Load strangers; who was loaded or filed away meanwhile is left alone."""
+        """Load strangers; what was loaded or filed away meanwhile is left alone."""
         found = await self._read(process_ids, is_live=True)
         await self._recover_secrets(found)
         finished = await self._registry.known_of(process_ids)
@@ -176,7 +176,7 @@ class Recovery:
                 continue
             if finished.get(process_id) and _is_over(self._table.strangers[key]):
                 # A last word about a process that was filed away already. One that runs counts for more than its row:
-                # its folder was seen before the keeper had told of it, and was taken for what a crash left.
+                # its folder was seen before the keeper had reported it, and was taken for what a crash left.
                 self._table.strangers.pop(key, None)
                 continue
             process = self._loaded(*loaded)
@@ -194,10 +194,10 @@ class Recovery:
             self._settle(process, *found.get(process.process_id, (_lost(process.stored), "")))
 
     async def _settle_doubtful(self, processes: list[Process]) -> None:
-        """Settle those of which nothing will change any more. Of the others the keeper tells."""
+        """Settle those of which nothing will change any more. The others the keeper reports."""
         found = await self._read([process.process_id for process in processes], is_live=True)
         for process in processes:
-            # Somebody who asks for a process may catch up at the same time.
+            # A question about a process may catch up at the same time.
             with contextlib.suppress(ValueError):
                 self._table.doubtful.remove(process)
             ended = found.get(process.process_id)

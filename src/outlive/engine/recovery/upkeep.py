@@ -54,7 +54,7 @@ class Upkeep:
         self._without_end: set[str] = set()
 
     async def open(self) -> None:
-        """Take up what earlier servers knew. To be awaited before anybody asks.
+        """Take up what earlier servers knew. To be awaited before the first question.
 
         The newest forgotten folders are entered: what an earlier server started and had not written yet when it died. A
         client that returns after a crash wants just these.
@@ -130,7 +130,7 @@ class Upkeep:
         """Remove a finished process: row, then folder; `letting_go` is called when no folder of this name is left.
 
         Until then a live one must stay known: a late doorbell about a stranger would load it again. One that is not
-        live is found by nobody from the first moment on, not even half. What a crash leaves is swept by the next
+        live is not found from the first moment on, not even half. What a crash leaves is swept by the next
         server.
         """
         self._registry.remove([process_id])

@@ -3,7 +3,7 @@
 No person is asked over the agent's own channel: the answer comes through `approve` and `deny`, which the doors give to
 callers with the scope `admin` only. Under one uid nothing proves that a person has spoken (SECURITY.md).
 
-Which starts wait for a person's approval, and until when: `ApprovalDeadlines`. The files are `store.waiting`'s.
+Which starts wait for a person's approval, and until when: `ApprovalDeadlines`. The files are `store.queue_store`'s.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from outlive.store.rows import to_ns
 
 
 class ApprovalDeadlines:
-    """Who waits for an approval. On the engine's loop only."""
+    """Which processes wait for an approval. On the engine's loop only."""
 
     def __init__(self, *, expire: Callable[[Process], None]) -> None:
         """`expire` is called when a process's time is up."""
@@ -45,13 +45,13 @@ class ApprovalDeadlines:
         self._is_open = False
 
     def begin(self) -> None:
-        """Let time pass for those who wait, now and from now on."""
+        """Let time pass for what waits, now and from now on."""
         self._is_open = True
         for process in self._waiting:
             self._wind(process)
 
     def __contains__(self, process: Process) -> bool:
-        """Tell whether a process waits for an approval."""
+        """Return whether a process waits for an approval."""
         return process in self._waiting
 
     def __len__(self) -> int:
@@ -76,7 +76,7 @@ class ApprovalDeadlines:
         return self._waiting.pop(process, None)
 
     def all(self) -> list[tuple[Process, WaitingCommand]]:
-        """Return who waits, oldest first."""
+        """Return what waits, oldest first."""
         return sorted(self._waiting.items(), key=lambda one: one[0].process_id)
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class ApprovalDeadlines:
     def _wind(self, process: Process) -> None:
         approval = process.approval
         if approval is None:
-            raise AssertionError("who waits here has been asked about")
+            raise AssertionError("a process that waits here has an approval")
         rest_s = max(0.0, (to_ns(approval.expires_at) - time.time_ns()) / 1e9)
         self._timers[process] = asyncio.get_running_loop().call_later(rest_s, self._expire, process)
 
@@ -103,7 +103,7 @@ _ENDS: dict[_Verdict, Cause] = {"denied": Cause.APPROVAL_DENIED, "expired": Caus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingApproval:
-    """What somebody has to decide about: the words that would be executed, whatever the command calls itself.
+    """What a person decides about: the words that would be executed, whatever the command calls itself.
 
     `digest` stands for all that decides what runs (`WaitingCommand.digest`). `script` is whole where its size is
     `script_bytes`, else its first 64 KiB. `env` holds what the caller has set, by name: a masked value, or None for a variable that is
@@ -156,7 +156,7 @@ class ApprovalQueue:
         self._deadlines.close()
 
     def waiting(self, *, raw: bool = False) -> list[WaitingApproval]:
-        """Return what waits for an approval, oldest first, whoever asked; `raw` hides no secrets in the words."""
+        """Return what waits for an approval, oldest first, of all principals; `raw` hides no secrets in the words."""
         return [
             _shown(
                 process.record,
@@ -175,11 +175,11 @@ class ApprovalQueue:
         Args:
             process: What is approved,
             digest: and what it was when it was looked at (`WaitingApproval.digest`).
-            by: Who approves, for the record.
+            by: The principal that approves, for the record.
 
         Raises:
             InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: what waits is not what was
-                looked at; details tell what it is.
+                looked at; details have it.
             LimitExceeded: `disk_full`: it cannot be kept, and goes on waiting.
         """
         waiting = self._deadlines.of(process)
@@ -292,7 +292,7 @@ class ApprovalQueue:
         waiting = self._deadlines.step_out(process)
         approval = process.approval
         if waiting is None or approval is None:
-            raise AssertionError("who is approved has waited for it")
+            raise AssertionError("a process that is approved has waited for it")
         approved = replace(approval, approved_by=by)
         spec = decode_spec(waiting.spec)
         meta = encode_meta(replace(process.record, approval=approved))

@@ -121,7 +121,7 @@ class Preparation:
         )
 
     async def check_unbounded(self, owner: Owner) -> None:
-        """Let a caller pass who may start what no profile bounds.
+        """Let a caller pass that may start what no profile bounds.
 
         Raises:
             CommandRefused: `profile_too_weak`.
@@ -227,7 +227,7 @@ def new_spec(
 def _allowed(nice: int, owner: Owner, settings: EngineSettings) -> int:
     """Return the niceness that a caller may have: none below the server's own, but for an administrator outside of our trees.
 
-    Where the keeper is root's, the kernel would give it to everybody who may run.
+    Where the keeper is root's, the kernel would give it to every caller with the scope run.
     """
     if owner.is_admin and owner.inside is None:
         return nice

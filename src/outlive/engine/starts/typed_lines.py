@@ -62,9 +62,9 @@ class TypedLines:
             raise
 
     async def check_elsewhere(self, line: str | None, by: Owner) -> None:
-        """Let a line pass that will be typed into a shell which is no process of ours; a refusal is announced.
+        """Let a line pass that will be typed into a shell which is no process of ours; a refusal is published.
 
-        Nothing bounds such a shell, so who may start only what is bounded is refused. A `line` of None asks whether the
+        Nothing bounds such a shell, so a caller that may start only what is bounded is refused. A `line` of None asks whether the
         caller may have such a shell at all.
 
         Raises:

@@ -1,4 +1,4 @@
-"""`Terminals`, what the doors ask: finds the host that a terminal belongs to, whoever that is.
+"""`Terminals`, what frontends ask: finds the host that a terminal belongs to.
 
 What a host of terminals can do: `TerminalHost`. The engine is one, a connected VS Code is another.
 """
@@ -15,7 +15,7 @@ from outlive.core.terminal import ENGINE, VSCODE, Executed, Form, Target, Termin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTerminal:
-    """A terminal that somebody wants. None takes the host's default; a host that cannot do something says so.
+    """A terminal that a caller wants. None takes the host's default; a host that cannot do something says so.
 
     `shell` is a program ("bash", "/usr/bin/fish"); rows and cols are character cells. `backend` and
     `image` are as a command's.
@@ -36,7 +36,7 @@ class NewTerminal:
 class TerminalHost(Protocol):
     """Where terminals live. Every method acts for `by` and shows no terminal of another principal's.
 
-    All raise `ProcessNotFound` (`terminal_not_found`) for a terminal that is unknown or somebody else's. Cancellation: safe; what was
+    All raise `ProcessNotFound` (`terminal_not_found`) for a terminal that is unknown or another principal's. Cancellation: safe; what was
     sent to a terminal stays sent.
     """
 
@@ -70,7 +70,7 @@ class TerminalHost(Protocol):
 
         Args:
             terminal_id: Which.
-            by: Who reads.
+            by: The principal that reads.
             form: In which form; "screen" knows no cursor.
             cursor: From where on; None: the newest that fits into the budget.
             budget: Characters.
@@ -191,6 +191,6 @@ class Terminals:
 
 
 def no_host(target: Target) -> InvalidRequest:
-    """Return the error of whoever asks for terminals that nobody has now; a host raises it, too, while it has nowhere to go."""
+    """Return the error for terminals that no host has now; a host raises it, too, while it has nowhere to go."""
     text = f"No terminal of the target {target!r} can be had: nothing of that kind is connected."
     return InvalidRequest("no_terminal_host", text, hint=_HINTS[target])

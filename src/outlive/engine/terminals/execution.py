@@ -1,6 +1,6 @@
 """One command in a terminal: typed, followed by its marks until the next prompt, and what it gave (`Execution`).
 
-What a terminal's log tells: its newest marks, and text of it in bounded turns. Reads only, consumes nothing.
+What a terminal's log says: its newest marks, and text of it in bounded turns. Reads only, consumes nothing.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ def _newest_marks(process: Process, note: TerminalNote) -> list[Mark]:
 
 
 def shell_state(process: Process, note: TerminalNote) -> ShellState:
-    """Return what the shell does, as its newest output tells; nothing is remembered from earlier."""
+    """Return what the shell does, as its newest output says; nothing is remembered from earlier."""
     return newest_state(_newest_marks(process, note))
 
 
@@ -114,7 +114,7 @@ def _joined(pieces: Sequence[Clip]) -> list[Clip]:
     return joined
 
 
-_TAKEN_S = 10.0  # a shell at its prompt takes what is typed this soon, or nobody knows what it does
+_TAKEN_S = 10.0  # a shell at its prompt takes what is typed this soon, or it is not known what it does
 _INTERRUPTED_S = 2.0  # and is at its prompt again this soon after Ctrl-C
 _INTERRUPTS = 3  # one may come while the shell is between two states
 _QUIET_S = 1.0  # without output before it is asked whether a command waits for input; doubled each time
@@ -124,7 +124,7 @@ _WAITS: dict[Seen, Waiting] = {"no": "none", "input": "input", "password": "pass
 
 
 async def waiting_of(engine: Engine, process: Process) -> Waiting:
-    """Return what a terminal's command waits for, as the kernel tells."""
+    """Return what a terminal's command waits for, as the kernel reports it."""
     return _WAITS[(await engine.queries.observe(process)).waiting]
 
 
@@ -154,7 +154,7 @@ class Execution:
         unsubscribe = self._process.subscribers.add(woken.set, reads=True)
         try:
             await self._engine.controls.write(self._process, typed)
-            # Whoever does not want to wait is answered when it runs: until then nobody could tell it from the one before.
+            # A caller that does not want to wait is answered when it runs: before that it looks like the one before.
             await self._follow(woken, clock() + _TAKEN_S, until_begun=True)
             if not self._run.wants_more:
                 await self._follow(woken, deadline)
@@ -216,7 +216,7 @@ class Execution:
                 quiet_s = _QUIET_S if suspected else min(quiet_s * 2, _MOST_QUIET_S)
 
     def _read(self) -> bool:
-        """Look at the next 256 KiB; tell whether there was anything."""
+        """Look at the next 256 KiB; return whether there was anything."""
         marks = None if self._run.is_over else next_marks(self._process, self._reader)
         self._run.take(marks or ())
         return marks is not None

@@ -19,7 +19,7 @@ _BEGINS: Mapping[ShellKind, str] = {
     "bash": 'exec "$1" --init-file "$2" -i',
     "fish": 'exec "$1" --interactive --init-command "source \'$2\'"',
 }
-# What an account may have for a shell although nobody can type to it, and shells whose quoting is another one.
+# What an account may have for a shell although no person can type to it, and shells whose quoting is another one.
 _NO_SHELLS = frozenset({"nologin", "false", "true", "git-shell", "csh", "tcsh"})
 
 

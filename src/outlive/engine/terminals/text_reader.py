@@ -24,7 +24,7 @@ from outlive.store.folder import read_sizes
 _TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 _SCREEN_BYTES = 64 * 1024  # the newest output, of which a screen is drawn: a full redraw has some 10 KB
 _SEQUENCE_BYTES = 32  # of an escape sequence at the end of a piece
-_WINDOW = (24, 80)  # of a closed terminal whose size nobody has noted
+_WINDOW = (24, 80)  # of a closed terminal whose size was never noted
 _STARS = re.compile(r"\*+")
 _PER_CHARACTER = 4  # bytes that are read for a character of clean text, escape sequences included
 
