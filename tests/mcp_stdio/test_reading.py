@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.inbound import encode_header_value
 
-from outlive.frontends.mcp.stdio.exchange import RelayedRequest
-from outlive.frontends.mcp.stdio.messages import Envelope, Malformed, RelaySession, read_envelope
+from outlive.frontends.mcp.stdio.messages import (
+    Envelope,
+    Malformed,
+    RelayedRequest,
+    RelaySession,
+    read_envelope,
+)
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),

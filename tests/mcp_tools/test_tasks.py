@@ -13,7 +13,7 @@ from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Caller, Outcome, Toolbox, ToolSettings
 from outlive.frontends.mcp.tools.calls import Unfinished
 from outlive.frontends.mcp.tools.runner import Runner
-from outlive.frontends.mcp.tools.tasks import ProcessTasks
+from outlive.frontends.mcp.tools.toolbox import ProcessTasks
 from outlive.protocols.mcp.tasks import Task, TaskCall, tool_result
 from outlive.store.retention import Retention
 from tests.engine.engines import settled

@@ -2,7 +2,7 @@
 
 A task is a process, observed by polling. This module owns the shapes of tasks, decides which status a record has, and stores the
 few facts about the call that its result needs later. Pure; which caller owns a task and what its output says is decided in
-`frontends.mcp.tools.tasks`.
+`frontends.mcp.tools.toolbox`.
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,7 @@ The documented tools' texts are promised (S1.7, S4.3-S4.6): a changed letter bre
 line, then head, omission mark and tail (promise S4.13), the terminal tools with one line and then the output (promise S3.6).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from outlive.core.command import Profile
@@ -91,40 +91,26 @@ def terminated_text(pid: int, *, request_id: str, signal: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """One process as `list_processes` shows it; `started_at` is local time, naive ISO with microseconds."""
-
-    pid: int
-    request_id: str
-    command: str
-    status: str
-    started_at: str
-    process_id: str
-    is_reachable: bool = True
-
-    @property
-    def text(self) -> str:
-        """Its five lines."""
-        started = self.started_at.replace("T", " ").partition(".")[0]
-        status = self.status if self.is_reachable else f"{self.status} (unreachable)"
-        return (
-            f"PID: {self.pid}\n"
-            f"  Request ID: {self.request_id}\n"
-            f"  Command: {self.command}\n"
-            f"  Status: {status}\n"
-            f"  Started: {started}"
-        )
-
-
-def list_text(blocks: Iterable[Block], *, notice: str = "") -> str:
-    """Return what `list_processes` prints (promise S4.5), with `notice` in a line before it."""
+def list_text(rows: Sequence[Mapping[str, object]], *, notice: str = "") -> str:
+    """Return what `list_processes` prints of its rows (promise S4.5), with `notice` in a line before it."""
     if notice:
-        return f"{notice}\n\n{list_text(blocks)}"
-    shown = [block.text for block in blocks]
-    if not shown:
+        return f"{notice}\n\n{list_text(rows)}"
+    if not rows:
         return "No background processes running"
-    return f"Background Processes ({len(shown)}):\n\n" + "\n\n".join(shown)
+    return f"Background Processes ({len(rows)}):\n\n" + "\n\n".join(map(_process_text, rows))
+
+
+def _process_text(row: Mapping[str, object]) -> str:
+    """Return the five lines of a process; its `started_at` is local time, naive ISO with microseconds."""
+    started = str(row["started_at"]).replace("T", " ").partition(".")[0]
+    status = row["status"] if row.get("reachable", True) else f"{row['status']} (unreachable)"
+    return (
+        f"PID: {row['pid']}\n"
+        f"  Request ID: {row['request_id']}\n"
+        f"  Command: {row['command']}\n"
+        f"  Status: {status}\n"
+        f"  Started: {started}"
+    )
 
 
 _MIN_CUT = 40  # characters of each end of a cut line: fewer would show nothing

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import importlib
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any, Protocol
@@ -253,7 +253,7 @@ class HandshakeMessages:
                 )
                 return orjson.dumps(response)
 
-        response = await self._outlast(work, exchange, stream)
+        response = await self._outlast(work(), exchange, stream)
         if response is None:
             return
         if request.is_cancelled() and not exchange.is_raw:
@@ -268,17 +268,13 @@ class HandshakeMessages:
             await exchange.respond(response)
 
     async def _outlast(
-        self, work: Callable[[], Awaitable[bytes]], exchange: HttpExchange, stream: EventStream
+        self, work: Coroutine[Any, Any, bytes], exchange: HttpExchange, stream: EventStream
     ) -> bytes | None:
         """Run `work` in a task of its own and return its answer; None when the client left, and `work` goes on.
 
         A lost connection is no cancel (MCP revision 2025-11-25, "Sending Messages to the Server").
         """
-
-        async def run() -> bytes:
-            return await work()
-
-        task = asyncio.create_task(run(), name="mcp exchange")
+        task = asyncio.create_task(work, name="mcp exchange")
         self._works.add(task)
         task.add_done_callback(self._works.discard)
         leaving = asyncio.create_task(gone(exchange.receive), name="mcp exchange, the other end")

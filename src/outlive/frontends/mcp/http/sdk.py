@@ -53,8 +53,7 @@ from outlive.frontends.mcp.http.calls import Calls, unexpected
 from outlive.frontends.mcp.http.handshake import Ask, Extend
 from outlive.frontends.mcp.http.requests import HANDSHAKE_REVISIONS, Message
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, UnknownTool
-from outlive.frontends.mcp.tools.tasks import Tasks
-from outlive.frontends.mcp.tools.toolbox import Toolbox
+from outlive.frontends.mcp.tools.toolbox import Tasks, Toolbox
 from outlive.protocols.mcp.tasks import REQUIRED_CAPABILITY, TASKS_EXTENSION
 
 CALLER = "outlive.mcp_caller"  # in the ASGI scope: the caller, without the request's id

@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.discovery.server import Server
-from outlive.frontends.mcp.stdio.exchange import RelayedAnswer, RelayedRequest
 from outlive.frontends.mcp.stdio.messages import (
     Envelope,
     Malformed,
     MessageId,
+    RelayedAnswer,
+    RelayedRequest,
     RelaySession,
     encode_empty_result,
     encode_error,
@@ -208,7 +209,7 @@ class Relay:
                     self._pass_on(call, exchange, answer)
                     return True
             except OSError as error:
-                # A request that the server has not read whole cannot have taken effect (`exchange`): it is sent again.
+                # A request that the server has not read whole cannot have taken effect (`messages`): it is sent again.
                 is_unread = not is_whole or isinstance(error, ConnectionResetError)
                 if call.is_abandoned or not (is_unread or call.envelope.is_repeatable):
                     return False

@@ -1,12 +1,11 @@
 """The MCP tools, whatever carries them: promises S1 and S4 (tools part).
 
-`table` says everything about each tool; `toolbox` carries a call out by it. The functions that answer stand in `commands`,
-`processes`, `lean` and `terminals`; `runner` starts, waits and ends; `tasks` shows what outlasts its call as a task. Arguments,
+`table` says everything about each tool; `toolbox` carries a call out by it, and shows what outlasts its call as a task. The functions that answer stand in `commands`,
+`processes`, `lean` and `terminals`; `runner` starts, waits and ends. Arguments,
 schemas and texts are `protocols.mcp`; what may run is decided in `policy`.
 """
 
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolSet, ToolSettings, UnknownTool
-from outlive.frontends.mcp.tools.tasks import Tasks
-from outlive.frontends.mcp.tools.toolbox import Toolbox
+from outlive.frontends.mcp.tools.toolbox import Tasks, Toolbox
 
 __all__ = ["Caller", "Outcome", "Progress", "Tasks", "ToolSet", "ToolSettings", "Toolbox", "UnknownTool"]

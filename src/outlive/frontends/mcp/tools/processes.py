@@ -12,7 +12,6 @@ from outlive.protocols.mcp.results import error_sentence, status_word
 from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import (
     TERMINATED,
-    Block,
     join_streams,
     list_text,
     started_text,
@@ -82,24 +81,11 @@ async def terminate(call: ToolCall, asked: TerminateArguments) -> Outcome:
 async def list_active(call: ToolCall, _asked: NoArguments) -> Outcome:
     """List what runs for the caller's principal, oldest first; also what only has descendants left."""
     active = [one for one in await call.live() if not one.is_ended or one.record.descendants]
-    blocks = [_block(process) for process in active]
-    processes = [
-        {
-            "pid": block.pid,
-            "request_id": block.request_id,
-            "command": block.command,
-            "status": block.status,
-            "started_at": block.started_at,
-            "process_id": block.process_id,
-            **redacted_member(process.record.redacted),
-            **({} if block.is_reachable else {"reachable": False}),
-        }
-        for process, block in zip(active, blocks, strict=True)
-    ]
+    rows = [_row(process) for process in active]
     disk = call.runner.engine.disk
     return Outcome(
-        text=list_text(blocks, notice=disk.sentence()),
-        structured={"processes": processes, "count": len(processes), **disk.view()},
+        text=list_text(rows, notice=disk.sentence()),
+        structured={"processes": rows, "count": len(rows), **disk.view()},
     )
 
 
@@ -144,17 +130,18 @@ def _final(process: Process, shown: ShownOutput) -> Outcome:
     return Outcome(text=text, is_error=is_error)
 
 
-def _block(process: Process) -> Block:
+def _row(process: Process) -> dict[str, object]:
     record = process.record
-    return Block(
-        pid=record.pid or 0,
-        request_id=_request_id(process),
-        command=record.command,
-        status=status_word(record) + (f", left {record.descendants}" if record.descendants else ""),
-        started_at=local_time(record.started_at or record.created_at),
-        process_id=record.process_id,
-        is_reachable=record.is_reachable,
-    )
+    return {
+        "pid": record.pid or 0,
+        "request_id": _request_id(process),
+        "command": record.command,
+        "status": status_word(record) + (f", left {record.descendants}" if record.descendants else ""),
+        "started_at": local_time(record.started_at or record.created_at),
+        "process_id": record.process_id,
+        **redacted_member(record.redacted),
+        **({} if record.is_reachable else {"reachable": False}),
+    }
 
 
 def _request_id(process: Process) -> str:

@@ -1,22 +1,165 @@
 """The tools of one engine under one set of settings: `Toolbox`, which checks a call by the table and carries it out.
 
 The toolbox knows no transport: HTTP and stdio name the caller, carry progress and cancel calls.
+
+`ProcessTasks` shows what outlasts its call as a task of the extension `io.modelcontextprotocol/tasks`. A task is the process that a
+call left running: its id is the process's, its status is read from the record, its result is rendered from record and log when a
+client asks. Kept beside the process, and removed with it, is only that it is a task, and of which call (decision 31).
 """
 
-from collections.abc import Mapping
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Protocol
 
-from outlive.core.errors import AccessDenied, InvalidState, OutliveError
+from outlive.core.errors import AccessDenied, InvalidState, OutliveError, ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.engine import Engine, Process
 from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.tools import processes
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolSettings, UnknownTool
-from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed
+from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed, is_visible
 from outlive.frontends.mcp.tools.table import TOOL_SETS, Tool
-from outlive.frontends.mcp.tools.tasks import ProcessTasks, Tasks
+from outlive.policy.access import Scope
 from outlive.protocols.mcp.arguments import ShellArguments, read_arguments
+from outlive.protocols.mcp.tasks import Task, TaskCall, task_of, tool_result
+
+_logger = logging.getLogger(__name__)
+
+# What each tool answers for a process that its call has started.
+Renderers = Mapping[str, Callable[[Runner, Process, TaskCall], Awaitable[Outcome]]]
 
 _BACKGROUND_TOOL = "execute_background_linux_shell_command"
+
+
+class Tasks(Protocol):
+    """What the HTTP endpoint asks of tasks. Each method raises ProcessNotFound for a task that the caller does not have."""
+
+    async def get(self, task_id: str, caller: Caller) -> Task:
+        """Return a task as it is now; one that is completed, with its result."""
+        ...
+
+    async def update(self, task_id: str, responses: Mapping[str, object], caller: Caller) -> None:
+        """Take responses to input requests, by key; what was not asked for is ignored."""
+        ...
+
+    async def cancel(self, task_id: str, caller: Caller) -> None:
+        """Ask for a task's end; returns before that. A task that has ended stays as it is."""
+        ...
+
+
+class ProcessTasks:
+    """The tasks of one engine. Used from its event loop; files are touched in threads."""
+
+    def __init__(self, runner: Runner, renderers: Renderers) -> None:
+        """Take what runs commands, and how each tool shows one that has ended."""
+        self._runner = runner
+        self._settings = runner.settings
+        self._renderers = renderers
+
+    async def adopt(self, outcome: Outcome) -> Outcome:
+        """Return a tool's outcome with the task that its unfinished process becomes, if it has one and may.
+
+        Cancellation: ends the process, as everywhere in a call that has not been answered.
+        """
+        unfinished = outcome.unfinished
+        # A command with an input waits for the client, and the client would wait for the task: both for ever.
+        if unfinished is None or unfinished.process.has_stdin:
+            return outcome
+        process = unfinished.process
+        try:
+            await asyncio.to_thread(_write, _path(process), unfinished.call.encode())
+        except asyncio.CancelledError:
+            await self._runner.abandon(process.process_id)
+            raise
+        except OSError:
+            # A handle that may be forgotten must not be given out: the plain answer is as good.
+            _logger.exception("a task could not be kept", extra={"process_id": process.process_id})
+            return outcome
+        return replace(outcome, task=self._task(process))
+
+    async def get(self, task_id: str, caller: Caller) -> Task:
+        """Return a task as it is now.
+
+        Raises:
+            ProcessNotFound: The caller has no such task.
+            StoreCorrupt: The disk does not give its output.
+
+        Cancellation: safe.
+        """
+        process, call = await self._find(task_id, caller)
+        task = self._task(process)
+        if task.status != "completed":
+            return task
+        shown = await self._renderers[call.tool](self._runner, process, call)
+        result = tool_result(shown.text, shown.structured, is_error=shown.is_error)
+        return replace(task, result=result)
+
+    async def update(
+        self,
+        task_id: str,
+        responses: Mapping[str, object],  # noqa: ARG002 -- the protocol's
+        caller: Caller,
+    ) -> None:
+        """Ignore the responses: no command's task asks for input, so no key is outstanding.
+
+        Raises:
+            ProcessNotFound: The caller has no such task.
+            AccessDenied: `scope_missing`.
+        """
+        caller.access.require(Scope.RUN)
+        await self._find(task_id, caller)
+
+    async def cancel(self, task_id: str, caller: Caller) -> None:
+        """Ask for the end of the whole tree: TERM, the termination timeout, KILL.
+
+        Raises:
+            ProcessNotFound: The caller has no such task.
+            AccessDenied: `scope_missing`.
+            BackendUnavailable: The keeper does not answer.
+
+        Cancellation: the end goes on.
+        """
+        caller.access.require(Scope.RUN)
+        process, _ = await self._find(task_id, caller)
+        if process.is_ended:
+            return
+        with contextlib.suppress(InvalidState):  # it ended at this moment
+            await self._runner.engine.as_(caller.owner).cancel(
+                process, grace_s=self._settings.termination_timeout_s, note="Cancelled by the client."
+            )
+
+    async def _find(self, task_id: str, caller: Caller) -> tuple[Process, TaskCall]:
+        process = await self._runner.engine.queries.find(task_id)
+        if is_visible(process, caller):
+            call = await asyncio.to_thread(_read, _path(process))
+            if call is not None:
+                return process, call
+        raise ProcessNotFound("process_not_found", "There is no such task.")
+
+    def _task(self, process: Process) -> Task:
+        return task_of(process.record, now=datetime.now(UTC), kept_s=self._settings.kept_s)
+
+
+def _path(process: Process) -> str:
+    return f"{process.folder}/task"
+
+
+def _write(path: str, content: bytes) -> None:
+    """Write a file that is there whole or not at all, whichever process is killed meanwhile."""
+    with open(path + ".new", "wb") as file:
+        file.write(content)
+    os.rename(path + ".new", path)
+
+
+def _read(path: str) -> TaskCall | None:
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        return TaskCall.decode(file.read())
+    return None
 
 
 class Toolbox:
