@@ -9,10 +9,12 @@ import sys
 import pytest
 
 from outlive.core.command import Command
+from outlive.core.errors import StoreCorrupt
 from outlive.core.lifecycle import Cause
 from outlive.core.process import Owner
 from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings, UnknownTool
+from outlive.store.output_log import OutputLog
 from tests.mcp_tools.calling import a_caller, answer, live_process, refuses, seen
 
 _LEAN = ["run", "read", "wait", "send", "control", "list"]
@@ -277,3 +279,23 @@ async def test_one_more_than_a_groups_limit_is_queued_until_there_is_room(
     assert "turn" in await _say(toolbox, "wait", caller, ids=[_id(second)]) + await _say(
         toolbox, "read", caller, id=_id(second)
     )
+
+
+@pytest.mark.parametrize("tool", ["read", "run", "execute_linux_shell_command"])
+async def test_output_that_the_disk_does_not_give_is_an_answer_of_the_tool(
+    toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    """S4.13.answers: an error says what to do, whatever part of the call it comes from."""
+    caller = a_caller()
+    words = {"id": (await answer(toolbox, "run", caller, {"command": "echo x"})).text.split()[0][4:]}
+    if tool != "read":
+        words = {"command" if tool == "run" else "cmd": "echo x"}
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StoreCorrupt("store_corrupt", "The disk does not give the output.")
+
+    for name in ("read", "look"):
+        monkeypatch.setattr(OutputLog, name, refuse)
+    outcome = await answer(toolbox, tool, caller, words)
+    assert outcome.is_error
+    assert outcome.text.startswith("The disk does not give the output.\nHint: ")
