@@ -11,13 +11,16 @@ READY := $(VENV)/.ready
 CODE := src tests scripts hatch_build.py $(wildcard bench examples)
 # Extra arguments: make run ARGS="--print-json", make test ARGS="-k cursor -x"
 ARGS ?=
-# Tests at once: they wait for processes more than they compute.
+# Tests at once: they wait for processes more than they compute. A worker that is done takes tests from another one.
 JOBS ?= 4
+PYTEST = $(BIN)/python -m pytest
+BESIDE = -n $(JOBS) --dist worksteal
+QUICK = not slow and not code_server and not docker
 
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
-.PHONY: help setup run test test-all test-thorough test-docker test-slow test-vscode coverage check format bench lock clean
+.PHONY: help setup run test test-most test-all test-thorough test-docker test-slow test-storms test-alone test-vscode coverage check format bench lock clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,26 +36,35 @@ run: $(READY) ## start the server (Ctrl-C stops it, not the processes)
 	@exec $(BIN)/outlive serve $(ARGS)
 
 test: $(READY) ## the tests a change must keep green (minutes)
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not thorough and not code_server and not docker" $(ARGS)
+	@$(PYTEST) $(BESIDE) -m "$(QUICK) and not thorough" $(ARGS)
 
-test-all: test test-thorough test-docker test-vscode test-slow ## every test, the kill storm and a real VS Code included
+test-all: test-most test-docker test-vscode test-slow ## every test, the kill storm and a real VS Code included
 
 test-thorough: $(READY) ## those that take seconds each: every door killed, refused and crowded
-	@$(BIN)/python -m pytest -n $(JOBS) -m "thorough and not slow and not code_server and not docker" $(ARGS)
+	@$(PYTEST) $(BESIDE) -m "$(QUICK) and thorough" $(ARGS)
 
-test-slow: $(READY) ## only the slow ones, one after the other: they measure and kill
-	@$(BIN)/python -m pytest -m slow $(ARGS)
+test-most: $(READY) ## `make test` and `make test-thorough`, collected once
+	@$(PYTEST) $(BESIDE) -m "$(QUICK)" $(ARGS)
+
+test-slow: test-storms test-alone ## those that take minutes
+
+# Only files that say `slow` are collected: importing all others takes 9 s of processor time in each worker.
+test-storms: $(READY) ## of the slow ones those that wait and kill, beside each other
+	@$(PYTEST) $(BESIDE) -m "slow and not alone" $(if $(filter tests/%,$(ARGS)),,$$(grep -rl --include='*.py' 'mark\.slow' tests)) $(ARGS)
+
+test-alone: $(READY) ## of the slow ones those that measure, one after the other
+	@$(PYTEST) -m "slow and alone" $(if $(filter tests/%,$(ARGS)),,$$(grep -rl --include='*.py' 'mark\.alone' tests)) $(ARGS)
 
 test-docker: $(READY) ## Docker mode at a real daemon: OUTLIVE_TEST_DOCKER_HOST, or one that is started here (root)
-	@$(BIN)/python -m pytest -m "docker and not slow" $(ARGS)
+	@$(PYTEST) -m "docker and not slow" $(ARGS)
 
 test-vscode: $(READY) ## the extension in a real VS Code, which it installs (a minute, 800 MB)
 	@scripts/vscode.sh
 	@scripts/code-server.sh
-	@$(BIN)/python -m pytest -m code_server tests/vscode/code_server $(ARGS)
+	@$(PYTEST) -m code_server tests/vscode/code_server $(ARGS)
 
 coverage: $(READY) ## `make test`, measured: branches of src, server and keeper included
-	@PYTHONPATH=$(CURDIR)/scripts/measure $(BIN)/python -m pytest -n $(JOBS) -m "not slow and not code_server and not docker" --cov --cov-report=term --cov-fail-under=90 $(ARGS)
+	@PYTHONPATH=$(CURDIR)/scripts/measure $(PYTEST) $(BESIDE) -m "$(QUICK)" --cov --cov-report=term --cov-fail-under=90 $(ARGS)
 
 check: $(READY) ## lint, format, types, import contracts
 	$(BIN)/ruff check $(CODE)

@@ -29,6 +29,14 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(_number, signal.SIG_DFL)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name what has failed when it fails: a run takes minutes, and one that is killed prints no summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        sys.__stderr__.write(f"\nFAILED at once: {report.nodeid} ({report.when})\n")
+        sys.__stderr__.flush()
+
+
 @pytest.fixture(autouse=True)
 def event_loop_watch() -> Iterator[None]:
     """Fail a test in which our code blocks the event loop; tests themselves may block it."""

@@ -66,6 +66,7 @@ def test_a_hundred_new_clients_at_once_are_let_in(besieged: OutliveServer, door:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 @pytest.mark.promise("A.crowd")
 def test_a_thousand_new_clients_beside_twenty_computing_programs_are_neither_refused_nor_dropped(

@@ -12,7 +12,7 @@ import pytest
 from tests.keeper.client import until
 from tests.support.server import OutliveServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 _SECONDS = 4
 _MOST_MORE_MB = 400

@@ -146,6 +146,7 @@ def _cpu_s(words: list[str], **env: str) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_completing_takes_less_than_five_times_what_python_takes_for_nothing() -> None:
     nothing, ours = [], []
     for _ in range(15):

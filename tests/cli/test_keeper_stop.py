@@ -128,6 +128,7 @@ def test_the_verb_ends_with_1_and_the_ids_where_something_is_left() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_twelve_hundred_trees_are_ended_while_the_supervisor_answers(
     own_house: House, marker: Marker
 ) -> None:

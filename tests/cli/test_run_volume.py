@@ -15,7 +15,7 @@ import pytest
 from tests.cli.comparing import Stage
 from tests.support.server import OutliveServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 _MB = 1 << 20
 _SLOW_BYTES = int(float(os.environ.get("OUTLIVE_RUN_SLOW_GB", "0.6")) * 1e9)

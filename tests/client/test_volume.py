@@ -51,6 +51,7 @@ def test_a_consumer_that_rests_holds_nobody_up_and_keeps_nothing_in_memory(
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.promise("C.follow.bounded")
 @pytest.mark.parametrize("twin", ["asyncio", "blocking"])
 def test_a_gigabyte_is_followed_in_bounded_memory(own_server: OutliveServer, twin: str) -> None:

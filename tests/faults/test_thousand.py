@@ -8,6 +8,7 @@ from tests.faults.thousand import thousand
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_a_thousand_processes_survive_their_supervisors(tmp_path: Path) -> None:
     figures = thousand(tmp_path / "state")

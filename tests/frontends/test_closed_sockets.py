@@ -10,7 +10,7 @@ from tests.support.raw import masked_header, open_raw_websocket
 from tests.support.server import OutliveServer
 from tests.terminal_socket.viewing import start
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 _COUNT = 5_000
 _CACHED = 1_000

@@ -165,6 +165,7 @@ def houses(tmp_path: Path) -> Iterator[tuple[House, House]]:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.promise("W.list.flat")
 async def test_no_list_holds_the_event_loop_for_what_has_finished_or_what_others_run(
     houses: tuple[House, House],

@@ -13,6 +13,7 @@ _WRITE = "yes {line} | head -n 8000000; echo needle 1; yes {line} | head -n 7990
 
 @pytest.mark.promise("R.large")
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_gigabyte_is_searched_and_tailed_in_bounded_memory(own_server: OutliveServer) -> None:
     rest = RestCaller(own_server.rest_url)
     process = rest.start(_WRITE.format(line="x" * 63))

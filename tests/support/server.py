@@ -52,6 +52,7 @@ def _ports_in_turn() -> Iterator[int]:
     its server's next start could be given to another worker's server.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    worker += 4 * int(os.environ.get("OUTLIVE_TEST_LANE", "0"))  # a run beside another one says which it is
     first = worker * _PORTS_A_WORKER % len(_PORTS)
     mine = _PORTS[first : first + _PORTS_A_WORKER]
     begin = secrets.randbelow(len(mine))

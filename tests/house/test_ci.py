@@ -1,0 +1,116 @@
+"""`.ci/run`: parts run beside each other, what fails is named at once, and nothing is left of a run that ends in any way."""
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.house.sources import ROOT
+
+_CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+# Its own functions and traps, with other parts behind them.
+_HELPERS = _CI[_CI.index("step() {") : _CI.index("# suite TARGET")]
+_NEVER = "echo NOT REACHED"
+
+
+def _script(body: str) -> list[str]:
+    return [
+        "bash",
+        "-c",
+        f"set -euo pipefail\nexec </dev/null\n{_HELPERS}\n{body}\n{_NEVER.replace('NOT ', '')}",
+    ]
+
+
+def _run(body: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    words = _script(body.replace("FOLDER", str(folder)))
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+
+
+def _left() -> set[str]:
+    return {path.name for path in Path("/tmp").glob("outlive-ci.*")}
+
+
+def test_parts_run_beside_each_other_and_are_shown_one_by_one(tmp_path: Path) -> None:
+    """Each waits for what the other one writes."""
+    meets = "touch FOLDER/{}; until [ -e FOLDER/{} ]; do sleep 0.05; done; echo said {}"
+    body = f"""
+        beside "the first" bash -c '{meets.format("one", "two", 1)}'
+        part "the second" bash -c '{meets.format("two", "one", 2)}'
+        join "the first"
+    """
+    before = _left()
+    ran = _run(body, tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert re.search(r"said 2\n.*=== the first.*said 1\nREACHED", ran.stdout, re.DOTALL)
+    assert _left() <= before
+
+
+def test_a_part_that_fails_beside_another_one_is_named_at_once(tmp_path: Path) -> None:
+    body = f"""
+        beside "the first" bash -c 'echo the reason; touch FOLDER/one; exit 3'
+        part "the second" bash -c 'until [ -e FOLDER/one ]; do sleep 0.05; done; sleep 0.5; echo two'
+        join "the first"
+        {_NEVER}
+    """
+    ran = _run(body, tmp_path)
+    assert ran.returncode == 1
+    assert re.search(r"=== FAILED: the first.*two\n.*the reason\n.*=== RED", ran.stdout, re.DOTALL)
+    assert "REACHED" not in ran.stdout
+
+
+def test_a_part_that_fails_ends_the_run_and_what_runs_beside_it(tmp_path: Path) -> None:
+    body = f"""
+        beside "the first" bash -c 'echo $$ >FOLDER/pid; exec sleep 600'
+        failing() {{ until [ -s FOLDER/pid ]; do sleep 0.05; done; false; {_NEVER}; }}
+        part "the second" failing
+        {_NEVER}
+    """
+    before = _left()
+    ran = _run(body, tmp_path)
+    assert ran.returncode == 1
+    assert "REACHED" not in ran.stdout
+    assert re.search(r"=== FAILED: the second.*=== stopped: the first.*=== RED", ran.stdout, re.DOTALL)
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+    assert _left() <= before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
+def test_a_run_that_is_stopped_leaves_nothing(tmp_path: Path, number: int) -> None:
+    before = _left()
+    body = f"""
+        part "long" bash -c 'echo $$ >{tmp_path}/pid; echo begun; exec sleep 600'
+        {_NEVER}
+    """
+    words = _script(body)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as run:
+        assert run.stdout is not None
+        while "begun" not in run.stdout.readline():
+            assert run.poll() is None
+        os.kill(run.pid, number)
+        said, _ = run.communicate(timeout=60)
+    assert run.returncode == 128 + number
+    assert re.search(r"=== stopped: long.*=== RED", said, re.DOTALL)
+    assert "REACHED" not in said
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+    assert _left() <= before
+
+
+def test_each_part_that_was_begun_is_waited_for() -> None:
+    """A part that no line joins could fail unseen."""
+    begun = set(re.findall(r'^ *beside "([^"]+)"', _CI, re.MULTILINE))
+    joined = {
+        name
+        for names in re.findall(r"^ *join ((?:\"[^\"]+\"[ \\\n]*)+)", _CI, re.MULTILINE)
+        for name in re.findall(r'"([^"]+)"', names)
+    }
+    assert begun == joined
+    assert len(begun) >= 5
+
+
+def test_every_suite_of_the_makefile_is_run() -> None:
+    """Taken together the suites leave no mark out; `test-most` is `test` and `test-thorough`."""
+    targets = set(re.findall(r"\bsuite (test-\w+)", _CI))
+    assert targets == {"test-most", "test-docker", "test-vscode", "test-storms", "test-alone"}
