@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import anyio
 import pytest
 
-from outlive.client.address import Address
 from outlive.client.asyncio_runtime import AsyncioRuntime
-from outlive.client.link import Link
+from outlive.client.link import Address, Link
 from outlive.client.runtime import ConnectionLost, Runtime, Transport, Unreachable
 from outlive.core.errors import BackendUnavailable
 

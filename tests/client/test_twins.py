@@ -74,7 +74,7 @@ def test_importing_the_client_imports_neither_an_event_loop_nor_a_websocket() ->
     )
     assert said.stdout == "[]\n"
     blocking = (
-        "import sys; from outlive.client import Client; import outlive.client.thread_wire; "
+        "import sys; from outlive.client import Client; import outlive.client.wire; "
         "print('asyncio' in sys.modules)"
     )
     said = subprocess.run(

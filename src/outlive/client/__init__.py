@@ -11,12 +11,10 @@
 `outlive.core.errors`, with a stable `code` and a `hint`.
 """
 
-from outlive.client.blocking_client import Client, Events, Follow, Process
-from outlive.client.client import AsyncClient
-from outlive.client.feed import AsyncEvents
-from outlive.client.follow import AsyncFollow
+from outlive.client.client import AsyncClient, Client
+from outlive.client.follow import AsyncEvents, AsyncFollow, Events, Follow
 from outlive.client.options import StartOptions
-from outlive.client.process import AsyncProcess
+from outlive.client.process import AsyncProcess, Process
 from outlive.client.results import (
     Completion,
     Gap,

@@ -13,9 +13,9 @@ from typing import TypeVar
 from websockets.asyncio.client import ClientConnection, connect, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
-from outlive.client.handshake import OPTIONS, keep_alive, refusal, secured
 from outlive.client.runtime import ConnectionLost
 from outlive.client.thread_runtime import widen
+from outlive.client.wire import OPTIONS, keep_alive, refusal, secured
 
 _T = TypeVar("_T")
 

@@ -1,23 +1,23 @@
-"""The client for asyncio: `AsyncClient`, with its terminals, approvals and questions about backends.
+"""The client for asyncio, `AsyncClient`, and `Client`, which is the same one run without an event loop.
 
-It turns method calls into requests of docs/jsonrpc.md. One process is `process`'s, output is `follow`'s, events are `feed`'s, and
-lost connections are `link`'s. The blocking client (`blocking_client`) is this one, run without an event loop.
+They turn method calls into requests of docs/jsonrpc.md. One process is `process`'s, output and events are `follow`'s, and lost
+connections are `link`'s. tests/client/test_twins.py holds that both clients offer the same names and parameters.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Unpack
 
-from outlive.client.address import Address, say_nothing
-from outlive.client.feed import AsyncEvents
-from outlive.client.follow import AsyncFollow, silence
-from outlive.client.link import ANSWER_S, Link
+from outlive.client.follow import AsyncEvents, AsyncFollow, Events, Follow, silence
+from outlive.client.link import ANSWER_S, Address, Link, Links, say_nothing
 from outlive.client.messages import read_approval, read_info
 from outlive.client.options import StartOptions, execute_params
-from outlive.client.process import AsyncProcess, position_of
+from outlive.client.process import AsyncProcess, Process, position_of
 from outlive.client.results import PendingApproval, ProcessInfo
-from outlive.client.runtime import Runtime
+from outlive.client.runtime import Runtime, blocking, run
+from outlive.client.thread_runtime import ThreadRuntime
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.discovery.own_kind import own_nice, own_umask
@@ -54,83 +54,15 @@ class AsyncTerminals:
         )
 
 
-class AsyncApprovals:
-    """The part of `AsyncClient` that lists commands waiting for a person's approval, and sends that person's answer."""
-
-    _link: Link
-
-    async def approvals(self, *, raw: bool = False) -> list[PendingApproval]:
-        """Return the commands of all callers that wait for an approval, oldest first; `raw` hides no secrets in the words.
-
-        Raises:
-            AccessDenied: `scope_missing`: this needs the scope `admin`.
-        """
-        result = await self._link.request("approvals", {"raw": raw})
-        return [read_approval(view) for view in result["approvals"]]
-
-    async def approve(self, process_id: str, digest: str) -> ProcessInfo:
-        """Start a process that waits for an approval, if it is still the one that was shown: `PendingApproval.digest`.
-
-        Raises:
-            AccessDenied: `scope_missing`: this needs the scope `admin`, and no process of this server may do it.
-            InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: the digest is another one.
-            ProcessNotFound: There is none.
-        """
-        params = {"process_id": process_id, "digest": digest}
-        return read_info(await self._link.request("approve", params, is_repeatable=False))
-
-    async def deny(self, process_id: str, reason: str = "") -> ProcessInfo:
-        """End a process that waits for an approval; it never runs, and its caller reads `reason`.
-
-        Raises:
-            AccessDenied, InvalidState, ProcessNotFound: As `approve`.
-        """
-        params = {"process_id": process_id, "reason": reason}
-        return read_info(await self._link.request("deny", params, is_repeatable=False))
-
-
-_Nodes = list[dict[str, Any]]
-
-
-class Backends:
-    """Questions to the server about its backends."""
-
-    _link: Link
-
-    async def default_backend(self) -> str:
-        """Return the backend of commands that name none: "local", "docker", or the name of a node.
-
-        Raises:
-            BackendUnavailable: `server_unavailable`.
-        """
-        return (await self._link.channel()).hello.backend
-
-    async def degraded(self) -> str | None:
-        """Return why the server could start nothing when this connection was opened; None: it could.
-
-        "disk_full", "read_only" or "folder_gone", of its state folder.
-
-        Raises:
-            BackendUnavailable: `server_unavailable`.
-        """
-        return (await self._link.channel()).hello.degraded
-
-    async def nodes(self) -> _Nodes:
-        """Return the other servers that run commands for this one, as mappings.
-
-        Each has `name`, `address`, `state` ("connected" or "away"), `since` (ISO 8601), `reason` and `hint` while it is away, and
-        the number of `processes` that are followed there.
-        """
-        return [*(await self._link.request("nodes", {}))["nodes"]]
-
-
-# Spelled out here because inside the class `list` is the method.
+# Spelled out here because inside the classes `list` is the method.
 _Infos = list[ProcessInfo]
+_Approvals = list[PendingApproval]
+_Nodes = list[dict[str, Any]]
 
 _PATIENCE_S = 30.0  # longer than any start of a server
 
 
-class AsyncClient(AsyncApprovals, Backends):
+class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
     """Starts, finds, follows and controls processes. Used from one event loop, by any number of its tasks.
 
     `async with` closes its connections at the end; processes go on, except those started with `detach=False`.
@@ -178,15 +110,9 @@ class AsyncClient(AsyncApprovals, Backends):
         self._is_first = after_stop
         self._address.starts += after_stop
         self._world = world
-        self._patience_s = patience_s
-        self._is_closed = False
-        self._links: set[Link] = set()
-        self._link = self._new_link()
+        self._links = Links(self._address, world, patience_s=patience_s)
+        self._link = self._links.shared
         self.terminals = AsyncTerminals(self._link)
-
-    async def __aenter__(self) -> Self:
-        """Nothing is opened before it is needed."""
-        return self
 
     async def __aexit__(self, *_exception: object) -> None:
         """Close."""
@@ -194,9 +120,7 @@ class AsyncClient(AsyncApprovals, Backends):
 
     async def close(self) -> None:
         """Close all connections; a call that still waits raises `server_unavailable`. Safe to repeat."""
-        self._is_closed = True
-        while self._links:
-            await self._links.pop().close()
+        await self._links.close()
 
     async def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> AsyncProcess:
         """Start a command and return once it runs.
@@ -218,7 +142,7 @@ class AsyncClient(AsyncApprovals, Backends):
         process_id = ProcessId(options.get("process_id") or _new_id())
         # A private process lives as long as its session: it gets a connection of its own, which resumes that session.
         is_private = not options.get("detach", True)
-        link = self._new_link(keeps_session=True) if is_private else self._link
+        link = self._links.new(keeps_session=True) if is_private else self._link
         try:
             ours: StartOptions = {"umask": own_umask(), "nice": own_nice()}
             params = execute_params(command, {**ours, **options}, process_id=process_id)
@@ -230,9 +154,9 @@ class AsyncClient(AsyncApprovals, Backends):
                 self._is_first = False
         except BaseException:
             if is_private:
-                await self._drop(link)
+                await self._links.drop(link)
             raise
-        return self._process(process_id, result["pid"], link)
+        return _process_over(self._links, link, self._world, process_id=process_id, pid=result["pid"])
 
     async def get(self, process_id: str) -> AsyncProcess:
         """Return a process by its name, running or ended.
@@ -241,11 +165,13 @@ class AsyncClient(AsyncApprovals, Backends):
             ProcessNotFound: There is none for this user.
         """
         view = await self._link.request("get", {"process_id": process_id})
-        return self._process(ProcessId(process_id), view["pid"], self._link)
+        return _process_over(
+            self._links, self._link, self._world, process_id=ProcessId(process_id), pid=view["pid"]
+        )
 
     def attach(self, process_id: str, cursor: Cursor | str = BEGINNING) -> AsyncFollow:
         """Return an iterator over a process's output from `cursor` on; see `AsyncProcess.follow`."""
-        return self._follow(process_id, position_of(cursor))
+        return _follow(self._links, process_id, position_of(cursor), over=self._link)
 
     async def list(
         self,
@@ -306,43 +232,173 @@ class AsyncClient(AsyncApprovals, Backends):
         params: dict[str, object] = {"group": group, "tags": None if tags is None else dict(tags)}
         for name, wanted in (("events", events), ("process_ids", process_ids), ("states", states)):
             params[name] = None if wanted is None else list(wanted)
-        link = self._new_link()
-        return AsyncEvents(link, params, release=lambda: self._drop(link))
+        link = self._links.new()
+        return AsyncEvents(link, params, release=lambda: self._links.drop(link))
 
-    def _process(self, process_id: ProcessId, pid: int | None, link: Link) -> AsyncProcess:
-        async def release() -> None:
-            if link is not self._link:
-                await self._drop(link)
+    async def approvals(self, *, raw: bool = False) -> _Approvals:
+        """Return the commands of all callers that wait for an approval, oldest first; `raw` hides no secrets in the words.
 
-        return AsyncProcess(
-            process_id,
-            pid,
-            link=link,
-            world=self._world,
-            follow=lambda name, cursor, raw: self._follow(name, cursor, over=link, raw=raw),
-            release=release,
-        )
+        Raises:
+            AccessDenied: `scope_missing`: this needs the scope `admin`.
+        """
+        result = await self._link.request("approvals", {"raw": raw})
+        return [read_approval(view) for view in result["approvals"]]
 
-    def _follow(
-        self, process_id: str, cursor: Cursor, *, over: Link | None = None, raw: bool | None = False
-    ) -> AsyncFollow:
-        """Follow over a link of its own; a private process only over its own link, which alone may see it."""
-        if over is not None and over is not self._link:
-            return AsyncFollow(over, process_id, cursor, raw=raw, release=lambda: silence(over, process_id))
-        link = self._new_link()
-        return AsyncFollow(link, process_id, cursor, raw=raw, release=lambda: self._drop(link))
+    async def approve(self, process_id: str, digest: str) -> ProcessInfo:
+        """Start a process that waits for an approval, if it is still the one that was shown: `PendingApproval.digest`.
 
-    def _new_link(self, *, keeps_session: bool = False) -> Link:
-        link = Link(self._address, self._world, patience_s=self._patience_s, keeps_session=keeps_session)
-        if self._is_closed:
-            link.shut()
-        self._links.add(link)
-        return link
+        Raises:
+            AccessDenied: `scope_missing`: this needs the scope `admin`, and no process of this server may do it.
+            InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: the digest is another one.
+            ProcessNotFound: There is none.
+        """
+        params = {"process_id": process_id, "digest": digest}
+        return read_info(await self._link.request("approve", params, is_repeatable=False))
 
-    async def _drop(self, link: Link) -> None:
-        self._links.discard(link)
-        await link.close()
+    async def deny(self, process_id: str, reason: str = "") -> ProcessInfo:
+        """End a process that waits for an approval; it never runs, and its caller reads `reason`.
+
+        Raises:
+            AccessDenied, InvalidState, ProcessNotFound: As `approve`.
+        """
+        params = {"process_id": process_id, "reason": reason}
+        return read_info(await self._link.request("deny", params, is_repeatable=False))
+
+    async def default_backend(self) -> str:
+        """Return the backend of commands that name none: "local", "docker", or the name of a node.
+
+        Raises:
+            BackendUnavailable: `server_unavailable`.
+        """
+        return (await self._link.channel()).hello.backend
+
+    async def degraded(self) -> str | None:
+        """Return why the server could start nothing when this connection was opened; None: it could.
+
+        "disk_full", "read_only" or "folder_gone", of its state folder.
+
+        Raises:
+            BackendUnavailable: `server_unavailable`.
+        """
+        return (await self._link.channel()).hello.degraded
+
+    async def nodes(self) -> _Nodes:
+        """Return the other servers that run commands for this one, as mappings.
+
+        Each has `name`, `address`, `state` ("connected" or "away"), `since` (ISO 8601), `reason` and `hint` while it is away, and
+        the number of `processes` that are followed there.
+        """
+        return [*(await self._link.request("nodes", {}))["nodes"]]
+
+
+def _process_over(
+    links: Links, link: Link, world: Runtime, *, process_id: ProcessId, pid: int | None
+) -> AsyncProcess:
+    async def release() -> None:
+        if link is not links.shared:
+            await links.drop(link)
+
+    return AsyncProcess(
+        process_id,
+        pid,
+        link=link,
+        world=world,
+        follow=lambda name, cursor, raw: _follow(links, name, cursor, over=link, raw=raw),
+        release=release,
+    )
+
+
+def _follow(
+    links: Links, process_id: str, cursor: Cursor, *, over: Link, raw: bool | None = False
+) -> AsyncFollow:
+    """Follow over a link of its own; a private process only over its own link, which alone may see it."""
+    if over is not links.shared:
+        return AsyncFollow(over, process_id, cursor, raw=raw, release=lambda: silence(over, process_id))
+    link = links.new()
+    return AsyncFollow(link, process_id, cursor, raw=raw, release=lambda: links.drop(link))
 
 
 def _new_id() -> ProcessId:
     return new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
+
+
+class _Terminals:
+    """`AsyncTerminals` for programs without an event loop."""
+
+    def __init__(self, terminals: AsyncTerminals) -> None:
+        self._terminals = terminals
+
+    def call(self, call: TerminalCall, **members: Any) -> Mapping[str, Any]:  # noqa: ANN401 -- JSON
+        """Make a call of docs/terminals.md; see `AsyncTerminals.call`."""
+        return run(self._terminals.call(call, **members))
+
+
+class Client(contextlib.AbstractContextManager["Client"]):
+    """`AsyncClient` for programs without an event loop. May be used from several threads.
+
+    A `with` block closes its connections at the end; processes go on, except those started with `detach=False`.
+    """
+
+    def __init__(
+        self,
+        state_dir: str | os.PathLike[str] | None = None,
+        *,
+        url: str | None = None,
+        token: str | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
+        start_server: bool = True,
+        after_stop: bool = False,
+        patience_s: float = _PATIENCE_S,
+        say: Callable[[str], None] = say_nothing,
+    ) -> None:
+        """Name the server; nothing is opened before the first request. The arguments are those of `AsyncClient`."""
+        self._twin = AsyncClient(
+            state_dir,
+            url=url,
+            token=token,
+            ca_file=ca_file,
+            start_server=start_server,
+            after_stop=after_stop,
+            patience_s=patience_s,
+            say=say,
+            world=ThreadRuntime(),
+        )
+        self.terminals = _Terminals(self._twin.terminals)
+
+    def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> Process:
+        """Start a command and return once it runs; see `AsyncClient.start`."""
+        return Process(run(self._twin.start(command, **options)))
+
+    def get(self, process_id: str) -> Process:
+        """Return a process by its name, running or ended; see `AsyncClient.get`."""
+        return Process(run(self._twin.get(process_id)))
+
+    def attach(self, process_id: str, cursor: Cursor | str = BEGINNING) -> Follow:
+        """Return an iterator over a process's output from `cursor` on; see `AsyncProcess.follow`."""
+        return Follow(self._twin.attach(process_id, cursor))
+
+    def events(
+        self,
+        *,
+        events: Sequence[str] | None = None,
+        process_ids: Sequence[str] | None = None,
+        group: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        states: Sequence[str] | None = None,
+    ) -> Events:
+        """Return an iterator over what happens, as it happens; see `AsyncClient.events`."""
+        asynchronous = self._twin.events(
+            events=events, process_ids=process_ids, group=group, tags=tags, states=states
+        )
+        return Events(asynchronous)
+
+    list = blocking(AsyncClient.list)
+    remove = blocking(AsyncClient.remove)
+    approvals = blocking(AsyncClient.approvals)
+    approve = blocking(AsyncClient.approve)
+    deny = blocking(AsyncClient.deny)
+    default_backend = blocking(AsyncClient.default_backend)
+    degraded = blocking(AsyncClient.degraded)
+    nodes = blocking(AsyncClient.nodes)
+    close = blocking(AsyncClient.close)
+    __exit__ = blocking(AsyncClient.__aexit__)

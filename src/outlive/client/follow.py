@@ -1,18 +1,18 @@
-"""Output as it comes, each byte once: `AsyncFollow`, from a cursor to the end, over any number of connections.
+"""What comes by itself, over any number of connections: output of a process, each byte once (`AsyncFollow`), and events (`AsyncEvents`).
 
-`Position` (pure) is the reader's place in the output: it drops bytes that come a second time after a reconnection, and refuses a
-hole. Opening connections again belongs to `link`; pages of recorded output to `process`.
+`Follow` and `Events` are their blocking twins. `Position` (pure) is the reader's place in the output: it drops bytes that come a second
+time after a reconnection, and refuses a hole. Opening connections again belongs to `link`; pages of recorded output to `process`.
 """
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Self
 
 from outlive.client.channel import ClientConnection
 from outlive.client.link import ANSWER_S, Link, is_passing
 from outlive.client.messages import Attached, Ended, OutputMessage, OutputMissing, OutputPiece
 from outlive.client.results import Completion, Gap, Output, ProcessEvent, Stream
-from outlive.client.runtime import ConnectionLost
+from outlive.client.runtime import ConnectionLost, blocking, run
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, OutliveError, ProtocolViolation
 
@@ -179,3 +179,140 @@ async def silence(link: Link, process_id: str) -> None:
     """Stop the messages about a process over a link that stays open; a server that is away sends none anyhow."""
     with contextlib.suppress(OutliveError):
         await link.request("attach", {"process_id": process_id, "output": "none"})
+
+
+class Follow:
+    """`AsyncFollow` for programs without an event loop: an iterator over a process's output, for one thread."""
+
+    def __init__(self, follow: AsyncFollow) -> None:
+        """Made by `Process.follow` and `Client.attach`."""
+        self._twin = follow
+
+    @property
+    def process_id(self) -> str:
+        """The followed process."""
+        return self._twin.process_id
+
+    @property
+    def completion(self) -> Completion | None:
+        """How the process ended, once the iteration has."""
+        return self._twin.completion
+
+    @property
+    def cursor(self) -> Cursor:
+        """Everything before it was returned."""
+        return self._twin.cursor
+
+    @property
+    def redacted(self) -> int:
+        """How many secrets were replaced by stars in what was returned."""
+        return self._twin.redacted
+
+    def __iter__(self) -> Self:
+        """Go on."""
+        return self
+
+    def __enter__(self) -> Self:
+        """Nothing is opened before the first item is asked for."""
+        return self
+
+    __next__ = blocking(AsyncFollow.__anext__)
+    close = blocking(AsyncFollow.close)
+    __exit__ = blocking(AsyncFollow.__aexit__)
+
+
+class AsyncEvents:
+    """An asynchronous iterator over events from now on, for one consumer. It does not end by itself.
+
+    Events have no history. Those that happened while the server was away, or that were dropped because too many waited to be
+    taken, do not come; an event `missed` comes in their place, and `list` returns the present state.
+    Cancellation: safe at any point.
+    """
+
+    def __init__(
+        self, link: Link, params: Mapping[str, object], *, release: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Listen over `link`; `release` is awaited once the link is no longer needed."""
+        self._link = link
+        self._params = params
+        self._release = release
+        self._channel: ClientConnection | None = None
+        self._has_listened = self._is_back = self._is_closed = False
+
+    def __aiter__(self) -> Self:
+        """Go on."""
+        return self
+
+    async def __anext__(self) -> ProcessEvent:
+        """Return the next event.
+
+        Raises:
+            BackendUnavailable: `server_unavailable`: there is no server, or it did not come back in time.
+        """
+        while not self._is_closed:
+            channel = await self._link.channel()
+            try:
+                if self._channel is not channel:
+                    await self._listen(channel)
+                    if self._is_back:
+                        return ProcessEvent.missing()
+                message = await channel.next_message()
+            except ConnectionLost:
+                await self._link.lose(channel)
+            except OutliveError as error:
+                if not is_passing(error):
+                    raise
+                await self._link.rest(error)
+            else:
+                if isinstance(message, ProcessEvent):
+                    return message
+                self._channel = None  # events were dropped on this side: ask again
+        raise StopAsyncIteration
+
+    async def close(self) -> None:
+        """Stop listening. Safe to repeat."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._channel = None
+            await self._release()
+
+    async def __aenter__(self) -> Self:
+        """Listen from now on; without `async with` listening begins at the first item."""
+        while self._channel is None:
+            channel = await self._link.channel()
+            try:
+                await self._listen(channel)
+            except ConnectionLost:
+                await self._link.lose(channel)
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """Close."""
+        await self.close()
+
+    async def _listen(self, channel: ClientConnection) -> None:
+        await channel.listen(self._params, answer_s=ANSWER_S)
+        self._link.succeed()
+        self._is_back = self._has_listened
+        self._channel, self._has_listened = channel, True
+
+
+class Events:
+    """`AsyncEvents` for programs without an event loop: an iterator over what happens, for one thread."""
+
+    def __init__(self, events: AsyncEvents) -> None:
+        """Made by `Client.events`."""
+        self._twin = events
+
+    def __iter__(self) -> Self:
+        """Go on."""
+        return self
+
+    def __enter__(self) -> Self:
+        """Listen from now on; without `with` listening begins at the first item."""
+        run(self._twin.__aenter__())
+        return self
+
+    __next__ = blocking(AsyncEvents.__anext__)
+    close = blocking(AsyncEvents.close)
+    __exit__ = blocking(AsyncEvents.__aexit__)

@@ -6,10 +6,10 @@ to is found by `conversation`.
 
 import base64
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from outlive.client.results import (
     Completion,
@@ -32,6 +32,7 @@ from outlive.core.location import LOCAL
 _MAX_INPUT_BYTES = 1024 * 1024
 _INPUT_HEAD_BYTES = 4096  # more than the line of JSON before the bytes can take
 
+_T = TypeVar("_T")
 _Object = Mapping[str, Any]  # a JSON object from the server; reading a missing member raises KeyError
 
 
@@ -201,91 +202,60 @@ def read_error(error: _Object) -> OutliveError:
     return error_from_slug(reason, str(error["message"]), hint=hint, details=data)
 
 
+# The wire's names of members that are called otherwise here, in units or as claims.
+_WIRE_NAMES = {
+    "is_complete": "completed",
+    "is_stalled": "stalled",
+    "is_detached": "detached",
+    "is_unknown": "unknown",
+    "is_reachable": "reachable",
+    "has_gaps": "gaps",
+    "timeout_s": "timeout",
+    "grace_s": "grace",
+    "cpu_s": "cpu",
+    "secret_names": "env_secrets",
+}
+# How members are read that are no plain JSON here; null stays None.
+_READERS: Mapping[str, Callable[[Any], object]] = {
+    "cursor": Cursor.parse,
+    **dict.fromkeys(("created_at", "started_at", "ended_at", "since", "expires_at"), datetime.fromisoformat),
+    **dict.fromkeys(("features", "secret_names", "pids", "ports", "argv", "variables"), tuple),
+}
+
+
+def _read(kind: type[_T], view: _Object, **members: object) -> _T:
+    """Return a value of a class of `results`, whose fields are named as the view's members; `members` are read already.
+
+    Members that have a default are absent in answers of an earlier server.
+    """
+    for field in fields(kind):  # type: ignore[arg-type]  # the classes of `results` are dataclasses
+        name = _WIRE_NAMES.get(field.name, field.name)
+        if field.name in members or (name not in view and field.default is not MISSING):
+            continue
+        value, reader = view[name], _READERS.get(field.name)
+        members[field.name] = value if reader is None or value is None else reader(value)
+    return kind(**members)
+
+
 def read_info(view: _Object) -> ProcessInfo:
     """Return a process as `get`, `list` and `wait` show it."""
-    stats = view.get("stats")
     exit_code, exit_signal = _read_end(view["exit_code"])
-    return ProcessInfo(
-        process_id=ProcessId(view["process_id"]),
-        state=view["state"],
-        command=view["command"],
-        shell=view["shell"],
-        cwd=view["cwd"],
-        pid=view["pid"],
+    stats = view.get("stats")
+    return _read(
+        ProcessInfo,
+        view,
         exit_code=exit_code,
         exit_signal=exit_signal,
-        error=view["error"],
-        cause=view["cause"],
-        is_complete=view["completed"],
         is_closed=view["streams"] == "closed",
-        is_stalled=view["stalled"],
-        is_detached=view["detached"],
-        has_gaps=view["gaps"],
-        descendants=view["descendants"],
-        cursor=Cursor.parse(view["cursor"]),
-        created_at=datetime.fromisoformat(view["created_at"]),
-        started_at=_read_time(view["started_at"]),
-        ended_at=_read_time(view["ended_at"]),
-        stdio=view["stdio"],
-        stdin=view["stdin"],
-        timeout_s=view["timeout"],
-        grace_s=view["grace"],
-        tags=view["tags"],
-        group=view["group"],
-        session_id=view["session_id"],
-        waits_for=view.get("waits_for"),
-        hint=view.get("hint"),
-        location=view.get("location"),
-        is_unknown=view.get("unknown", False),
-        is_reachable=view.get("reachable", True),
-        # Members read by `get` are absent in answers of an earlier server.
-        output_lost=view.get("output_lost", False),
-        lost_bytes=view.get("lost_bytes"),
-        redacted=view.get("redacted", 0),
         profile=view["sandbox"]["profile"],
         features=tuple(view["sandbox"]["features"]),
-        secret_names=tuple(view["env_secrets"]),
-        stats=None if stats is None else _read_stats(stats),
+        stats=None if stats is None else _read(ProcessStats, stats),
     )
 
 
 def read_approval(view: _Object) -> PendingApproval:
     """Return a command that waits for an approval, as `approvals` shows it."""
-    return PendingApproval(
-        process_id=ProcessId(view["process_id"]),
-        digest=view["digest"],
-        command=view["command"],
-        argv=tuple(view["argv"]),
-        script=view["script"],
-        script_bytes=view["script_bytes"],
-        cwd=view["cwd"],
-        variables=tuple(view["variables"]),
-        env=view["env"],
-        profile=view["profile"],
-        location=view["location"],
-        reason=view["reason"],
-        principal=view["principal"],
-        since=datetime.fromisoformat(view["since"]),
-        expires_at=_read_time(view["expires_at"]),
-        tags=view["tags"],
-        group=view["group"],
-        redacted=view.get("redacted", 0),
-    )
-
-
-def _read_stats(view: _Object) -> ProcessStats:
-    return ProcessStats(
-        pids=tuple(view["pids"]),
-        threads=view["threads"],
-        cpu_s=view["cpu"],
-        memory_bytes=view["memory_bytes"],
-        ports=tuple(view["ports"]),
-        waiting=view["waiting"],
-    )
-
-
-def _read_time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+    return _read(PendingApproval, view)
 
 
 def read_page(result: _Object, cursor: Cursor) -> Page:

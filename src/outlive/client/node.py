@@ -1,29 +1,162 @@
-"""Another server as a node of this one: `NodeClient`, with requests in the wire's own words and a feed of its events and output.
+"""Another server as a node of this one: `NodeClient` for requests in the wire's own words, `AsyncFeed` for its events and output.
 
-Used by the server's `backends.remote`, which writes what comes to files and decides when to try again; nothing is kept here.
+Used by the server's `backends.remote`, which writes what comes to files and decides when to try again; nothing is kept here. A
+feed never connects again by itself: it reports the loss, and another one is opened and attached at the files' ends. Messages that
+are not taken are kept up to `channel`'s bound.
 """
 
 import os
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Awaitable, Mapping
+from typing import Any, Protocol, TypeVar, cast
 
-from outlive.client.address import Address
-from outlive.client.channel import greet
-from outlive.client.feed import AsyncFeed
-from outlive.client.link import Link
-from outlive.client.messages import read_info, read_page
+from outlive.client.channel import ClientConnection, greet
+from outlive.client.link import Address, Link
+from outlive.client.messages import (
+    Attached,
+    Ended,
+    FollowedMessage,
+    OutputMissing,
+    OutputPiece,
+    read_info,
+    read_page,
+)
 from outlive.client.options import StartOptions, execute_params
-from outlive.client.results import Page, ProcessInfo
+from outlive.client.results import Completion, Page, ProcessEvent, ProcessInfo
 from outlive.client.runtime import ConnectionLost, Runtime, Unreachable
 from outlive.core.cursor import Cursor
-from outlive.core.errors import BackendUnavailable
+from outlive.core.errors import AccessDenied, BackendUnavailable
 from outlive.core.identity import ProcessId
 
+_T = TypeVar("_T")
+
+_FEED_ANSWER_S = 20.0
+_BATCH_BYTES = 2 * 1024 * 1024
 _ANSWER_S = 45.0  # longer than any deadline over there; a start's is 25 s, a write's 30 s
 _PAGE_BYTES = 256 * 1024  # the largest page
 _PATIENCE_S = (
     3.0  # enough to open a cut connection again; a node that stays away is handled by `backends.remote`
 )
+
+
+class FeedListener(Protocol):
+    """Takes a feed's messages; called in the order in which they came, and must be quick."""
+
+    def piece(self, process_id: str, stream: int, data: bytes, end: int) -> None:
+        """Take bytes of a stream (0 stdout, 1 stderr) up to offset `end`."""
+
+    def missing(self, process_id: str, stream: int, start: int, end: int) -> None:
+        """Record that the node's log no longer holds these bytes."""
+
+    def ended(self, process_id: str, cursor: Cursor) -> None:
+        """Record that a process has ended, and that its output is whole up to `cursor`."""
+
+    def attached(self, process_id: str, info: ProcessInfo) -> None:
+        """Record that a process's output follows from now on, and its state at this moment."""
+
+    def happened(self, event: str, process_id: str | None, info: ProcessInfo | None) -> None:
+        """Record an event (`ProcessEvent.event`), and the process's state at that moment."""
+
+
+class AsyncFeed:
+    """The messages of one connection. `hear` is for one task; other tasks may call `attach` and `beat` meanwhile.
+
+    Attributes:
+        is_raw: Whether output comes with its secrets; False once the node has refused that.
+    """
+
+    def __init__(self, channel: ClientConnection) -> None:
+        """Take over a connection that has just been greeted."""
+        self._channel = channel
+        self.is_raw = True
+
+    async def listen(self) -> None:
+        """Receive all events from now on.
+
+        Raises:
+            BackendUnavailable: `server_lost`, `timeout`.
+        """
+        await self._passing(self._channel.listen({}, answer_s=_FEED_ANSWER_S))
+
+    async def attach(self, process_id: str, cursor: Cursor) -> None:
+        """Receive a process's output from `cursor` on, beside everything else; `FeedListener.attached` comes first.
+
+        The process's state goes to the listener and is not returned: a caller that wakes late would take it for newer than the
+        events that came meanwhile.
+
+        Raises:
+            BackendUnavailable: `server_lost`, `timeout`.
+            ProcessNotFound: The node does not know it, or does not show it to this caller.
+        """
+        if self.is_raw:
+            try:
+                await self._attach(process_id, cursor, raw=True)
+            except AccessDenied:
+                self.is_raw = False
+            else:
+                return
+        await self._attach(process_id, cursor, raw=False)
+
+    async def _attach(self, process_id: str, cursor: Cursor, *, raw: bool) -> None:
+        asking = self._channel.attach(process_id, cursor, answer_s=_FEED_ANSWER_S, raw=raw, beside=True)
+        await self._passing(asking)
+
+    async def beat(self, *, answer_s: float) -> None:
+        """Return when the node has answered a small request (a heartbeat).
+
+        Raises:
+            BackendUnavailable: No answer came in time.
+        """
+        await self._passing(self._channel.request("nodes", {}, answer_s=answer_s))
+
+    async def hear(self, listener: FeedListener) -> bool:
+        """Wait for messages, then pass them to `listener`, at most some 2 MiB; False: messages were dropped.
+
+        Then the caller has to attach every process again, at its cursor.
+
+        Raises:
+            BackendUnavailable: `server_lost`: the connection has ended.
+
+        Cancellation: safe; nothing is lost.
+        """
+        try:
+            message = await self._channel.next_message()
+            size = 0
+            while message is not None:
+                size += _pass_on(listener, message)
+                if size >= _BATCH_BYTES or not self._channel.has_message:
+                    return True
+                message = await self._channel.next_message()
+        except ConnectionLost as lost:
+            raise BackendUnavailable("server_lost", str(lost)) from lost
+        return False
+
+    async def close(self) -> None:
+        """End the connection. Safe to repeat."""
+        await self._channel.close()
+
+    @staticmethod
+    async def _passing(asking: Awaitable[_T]) -> _T:
+        try:
+            return await asking
+        except ConnectionLost as lost:
+            raise BackendUnavailable("server_lost", str(lost)) from lost
+
+
+def _pass_on(listener: FeedListener, message: FollowedMessage) -> int:
+    """Pass one message on; return how many bytes it carried."""
+    match message:
+        case OutputPiece(process_id=process_id, stream=stream, data=data, end=end):
+            listener.piece(process_id, int(stream == "stderr"), data, end)
+            return len(data)
+        case OutputMissing(process_id, stream, start, end):
+            listener.missing(process_id, int(stream == "stderr"), start, end)
+        case Ended(process_id, Completion(cursor=cursor)):
+            listener.ended(process_id, cursor)
+        case Attached(process_id, view):
+            listener.attached(process_id, read_info(view))
+        case ProcessEvent():
+            listener.happened(message.event, message.process_id, message.info)
+    return 0
 
 
 class NodeClient:

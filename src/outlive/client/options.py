@@ -1,12 +1,13 @@
 """The options of a start: `StartOptions`, and how they become parameters of `execute`. Pure.
 
-Nothing is validated here: the server does that once, for every frontend.
+Nothing is validated here: the server does that once, for every frontend. Users see the types and `operations.start` may not be imported
+(it takes msgspec along), so the options are spelled out once more; tests/client/test_options.py compares the two.
 """
 
 import base64
 import os
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, cast
 
 
 class StartOptions(TypedDict, total=False):
@@ -73,6 +74,7 @@ class StartOptions(TypedDict, total=False):
 
 _WORDS = ("command", "cwd", "script")
 _VARIABLES = ("env", "env_secrets")
+_MAPPINGS = {"env", "env_secrets", "limits", "tags"}
 _WIRE_NAMES: Mapping[str, str] = {"timeout_s": "timeout", "grace_s": "grace"}
 
 
@@ -86,16 +88,10 @@ def execute_params(
     )
     if (cwd := options.get("cwd")) is not None:
         params["cwd"] = os.fspath(cwd)
-    if "env" in options:
-        params["env"] = dict(options["env"])
-    if "env_secrets" in options:
-        params["env_secrets"] = dict(options["env_secrets"])
-    if "limits" in options:
-        params["limits"] = dict(options["limits"])
     if (umask := options.get("umask")) is not None:
         params["umask"] = f"{umask:03o}"  # as callers write it
-    if "tags" in options:
-        params["tags"] = dict(options["tags"])
+    for name in _MAPPINGS & params.keys():
+        params[name] = dict(cast("Mapping[str, object]", params[name]))  # JSON knows no other mappings
     # Concurrent: other starts of this client need not wait for this one, since answers are matched by number.
     params |= {"process_id": process_id, "concurrent": True, "output": "none"}
     params["detach"] = options.get("detach", True)

@@ -1,95 +1,22 @@
-"""One process as the client sees it: `AsyncProcess`, a handle whose methods are requests to the server.
+"""One process as the client sees it: `AsyncProcess`, a handle whose methods are requests to the server; `Process` blocks.
 
 The handle holds no state of the process and ends nothing when it is dropped. Output as it comes belongs to `follow`, lost
-connections to `link`.
+connections to `link`. One more method is a coroutine of `AsyncProcess`, and a line of `Process`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Literal
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Literal
 
-from outlive.client.follow import AsyncFollow
+from outlive.client.follow import AsyncFollow, Follow
 from outlive.client.link import ANSWER_S, Link
 from outlive.client.messages import read_info, read_page
 from outlive.client.results import Gap, Output, Page, ProcessInfo, Stream
-from outlive.client.runtime import Runtime
+from outlive.client.runtime import Runtime, blocking
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import AccessDenied, LimitExceeded
 from outlive.core.identity import ProcessId
 
 _FULL_PAUSE_S = 0.25
-
-
-class AsyncPlumbing:
-    """The part of `AsyncProcess` for its pipes and terminal."""
-
-    def __init__(self, process_id: ProcessId, link: Link) -> None:
-        """Send requests over `link`."""
-        self.process_id = process_id
-        self._link = link
-
-    async def write(self, data: bytes) -> None:
-        """Write to its input; returns when all of it is in the pipe or terminal, or waits there for its reader.
-
-        Without a deadline: a process that does not read makes the caller wait. For one writer at a time.
-
-        Raises:
-            InvalidState: It has no input (`stdin_closed`), or has ended.
-            BackendUnavailable: `server_lost`: whether the last megabyte of it was written is not known.
-
-        Cancellation: up to one more megabyte may be written all the same.
-        """
-        view = memoryview(data).cast("B")
-        while view:
-            try:
-                view = view[await self._link.write(self.process_id, view) :]
-            except LimitExceeded as error:
-                if error.code != "stdin_full":
-                    raise
-                # The keeper already holds the waiting bytes: they must not be sent again.
-                counts = (error.details.get(name, 0) for name in ("written_bytes", "waiting_bytes"))
-                moved = sum(count for count in counts if isinstance(count, int))
-                if not moved:  # the keeper's buffer is full: try again in a while
-                    await self._link.pause(_FULL_PAUSE_S)
-                view = view[moved:]
-
-    async def close_stdin(self) -> None:
-        """End its input: it reads end-of-file behind the bytes written so far.
-
-        Raises:
-            InvalidState: It has no input, or has ended.
-        """
-        await self._link.request("close_stdin", {"process_id": self.process_id})
-
-    async def resize(self, rows: int, cols: int) -> None:
-        """Set its terminal's size.
-
-        Raises:
-            InvalidState: `no_terminal`, or it has ended.
-        """
-        await self._link.request("resize", {"process_id": self.process_id, "rows": rows, "cols": cols})
-
-    async def ports(self) -> tuple[int, ...]:
-        """Return the TCP ports on which it, or anything that it started, listens now."""
-        view = await self._link.request("get", {"process_id": self.process_id, "stats": True})
-        return tuple(view["stats"]["ports"])
-
-    async def release(self, cursor: Cursor, *, unbound: bool = False) -> None:
-        """Release the output before `cursor`, which was delivered; only with `on_limit` "block", else nothing happens.
-
-        With `unbound` the process no longer waits for a reader: from then on the middle is released, as with "truncate".
-        """
-        params = {"process_id": self.process_id, "cursor": str(cursor), "unbound": unbound}
-        await self._link.request("release", params)
-
-    async def close_output(self, stream: Stream) -> None:
-        """Close the reading end of its pipe: a process that writes to it gets SIGPIPE. Repeating it is a success.
-
-        Raises:
-            InvalidRequest: It has a terminal, or stderr goes to the same pipe as stdout.
-        """
-        await self._link.request("close_output", {"process_id": self.process_id, "type": stream})
-
-
 _WAIT_S = 45.0  # of one `wait` request; for a process that takes longer another one follows
 _PAGE_BYTES = 256 * 1024  # the largest page
 
@@ -106,7 +33,19 @@ def position_of(cursor: Cursor | str) -> Cursor:
     return cursor if isinstance(cursor, Cursor) else Cursor.parse(cursor)
 
 
-class AsyncProcess(AsyncPlumbing):
+def _request(
+    method: str, doc: str, **members: object
+) -> Callable[["AsyncProcess"], Coroutine[Any, Any, None]]:
+    """Return a method of `AsyncProcess` that is one request without parameters of the caller's."""
+
+    async def call(self: "AsyncProcess") -> None:
+        await self._link.request(method, {"process_id": self.process_id, **members})
+
+    call.__doc__ = doc
+    return call
+
+
+class AsyncProcess:
     """A process of the server; made by `AsyncClient.start` and `AsyncClient.get`.
 
     It is only a handle: dropping it changes nothing for the process. Every method connects again when the connection was lost.
@@ -128,7 +67,8 @@ class AsyncProcess(AsyncPlumbing):
         release: Callable[[], Awaitable[None]],
     ) -> None:
         """Send requests over `link`; `follow` and `release` are the client's own methods."""
-        super().__init__(process_id, link)
+        self.process_id = process_id
+        self._link = link
         self.pid = pid
         self._world = world
         self._follow = follow
@@ -161,21 +101,32 @@ class AsyncProcess(AsyncPlumbing):
             if not view["timed_out"] or (deadline is not None and self._world.now() >= deadline):
                 return read_info(view)
 
-    async def pause(self) -> None:
+    pause = _request(
+        "control",
         """Stop the whole tree until `resume`. Repeating it is a success.
 
         Raises:
             InvalidState: It has ended.
-        """
-        await _control(self._link, self.process_id, "PAUSE")
-
-    async def resume(self) -> None:
+        """,
+        type="PAUSE",
+    )
+    resume = _request(
+        "control",
         """Continue the whole tree. Repeating it is a success.
 
         Raises:
             InvalidState: It has ended.
-        """
-        await _control(self._link, self.process_id, "RESUME")
+        """,
+        type="RESUME",
+    )
+    close_stdin = _request(
+        "close_stdin",
+        """End its input: it reads end-of-file behind the bytes written so far.
+
+        Raises:
+            InvalidState: It has no input, or has ended.
+        """,
+    )
 
     async def cancel(self, grace_s: float | None = None) -> None:
         """End the whole tree: TERM now, KILL after the grace period (its own by default). `wait` returns when it is gone.
@@ -185,8 +136,10 @@ class AsyncProcess(AsyncPlumbing):
         Raises:
             InvalidState: It has ended.
         """
-        more = {} if grace_s is None else {"grace": grace_s}
-        await _control(self._link, self.process_id, "CANCEL", **more)
+        params: dict[str, object] = {"process_id": self.process_id, "type": "CANCEL"}
+        if grace_s is not None:
+            params["grace"] = grace_s
+        await self._link.request("control", params)
 
     async def signal(self, number: int | str, *, whole_tree: bool = False, whole_group: bool = False) -> None:
         """Send a signal ("INT", "SIGINT", 2) to the main process, to its process group, or to everything below it.
@@ -259,10 +212,99 @@ class AsyncProcess(AsyncPlumbing):
             params["group"] = group
         return read_info(await self._link.request("relabel", params))
 
+    async def write(self, data: bytes) -> None:
+        """Write to its input; returns when all of it is in the pipe or terminal, or waits there for its reader.
+
+        Without a deadline: a process that does not read makes the caller wait. For one writer at a time.
+
+        Raises:
+            InvalidState: It has no input (`stdin_closed`), or has ended.
+            BackendUnavailable: `server_lost`: whether the last megabyte of it was written is not known.
+
+        Cancellation: up to one more megabyte may be written all the same.
+        """
+        view = memoryview(data).cast("B")
+        while view:
+            try:
+                view = view[await self._link.write(self.process_id, view) :]
+            except LimitExceeded as error:
+                if error.code != "stdin_full":
+                    raise
+                # The keeper already holds the waiting bytes: they must not be sent again.
+                counts = (error.details.get(name, 0) for name in ("written_bytes", "waiting_bytes"))
+                moved = sum(count for count in counts if isinstance(count, int))
+                if not moved:  # the keeper's buffer is full: try again in a while
+                    await self._link.pause(_FULL_PAUSE_S)
+                view = view[moved:]
+
+    async def resize(self, rows: int, cols: int) -> None:
+        """Set its terminal's size.
+
+        Raises:
+            InvalidState: `no_terminal`, or it has ended.
+        """
+        await self._link.request("resize", {"process_id": self.process_id, "rows": rows, "cols": cols})
+
+    async def ports(self) -> tuple[int, ...]:
+        """Return the TCP ports on which it, or anything that it started, listens now."""
+        view = await self._link.request("get", {"process_id": self.process_id, "stats": True})
+        return tuple(view["stats"]["ports"])
+
+    async def release(self, cursor: Cursor, *, unbound: bool = False) -> None:
+        """Release the output before `cursor`, which was delivered; only with `on_limit` "block", else nothing happens.
+
+        With `unbound` the process no longer waits for a reader: from then on the middle is released, as with "truncate".
+        """
+        params = {"process_id": self.process_id, "cursor": str(cursor), "unbound": unbound}
+        await self._link.request("release", params)
+
+    async def close_output(self, stream: Stream) -> None:
+        """Close the reading end of its pipe: a process that writes to it gets SIGPIPE. Repeating it is a success.
+
+        Raises:
+            InvalidRequest: It has a terminal, or stderr goes to the same pipe as stdout.
+        """
+        await self._link.request("close_output", {"process_id": self.process_id, "type": stream})
+
     async def close(self) -> None:
         """Give up this handle. A process started with `detach=False` is cancelled after the reconnect grace."""
         await self._release()
 
 
-async def _control(link: Link, process_id: str, verb: str, **more: object) -> None:
-    await link.request("control", {"process_id": process_id, "type": verb, **more})
+class Process:
+    """`AsyncProcess` for programs without an event loop. May be used from several threads."""
+
+    def __init__(self, process: AsyncProcess) -> None:
+        """Made by `Client.start` and `Client.get`."""
+        self._twin = process
+
+    @property
+    def process_id(self) -> ProcessId:
+        """Its permanent name."""
+        return self._twin.process_id
+
+    @property
+    def pid(self) -> int | None:
+        """The kernel's number of its main process; None when it is not known any more."""
+        return self._twin.pid
+
+    def follow(self, cursor: Cursor | str = BEGINNING, *, raw: bool | None = False) -> Follow:
+        """Return an iterator over its output from `cursor` on; see `AsyncProcess.follow`."""
+        return Follow(self._twin.follow(cursor, raw=raw))
+
+    info = blocking(AsyncProcess.info)
+    wait = blocking(AsyncProcess.wait)
+    pause = blocking(AsyncProcess.pause)
+    resume = blocking(AsyncProcess.resume)
+    cancel = blocking(AsyncProcess.cancel)
+    signal = blocking(AsyncProcess.signal)
+    write = blocking(AsyncProcess.write)
+    close_stdin = blocking(AsyncProcess.close_stdin)
+    close_output = blocking(AsyncProcess.close_output)
+    resize = blocking(AsyncProcess.resize)
+    ports = blocking(AsyncProcess.ports)
+    read = blocking(AsyncProcess.read)
+    tail = blocking(AsyncProcess.tail)
+    release = blocking(AsyncProcess.release)
+    relabel = blocking(AsyncProcess.relabel)
+    close = blocking(AsyncProcess.close)

@@ -1,15 +1,16 @@
-"""How the client waits and opens sockets, as protocols: `Runtime`, `Transport`, `WakeEvent`; and `run`, for no event loop.
+"""How the client waits and opens sockets, as protocols: `Runtime`, `Transport`, `WakeEvent`; without an event loop `run` and `blocking`.
 
 The client is written once, in coroutines. With `asyncio_runtime` they wait as coroutines do. With `thread_runtime` every await
-blocks the thread instead, so the coroutine ends in its first step, and `run` returns its result. No module but these two imports
-asyncio or starts a thread.
+blocks the thread instead, so the coroutine ends in its first step, and `run` returns its result; `blocking` makes a method of the
+blocking client so. No module but these two imports asyncio or starts a thread.
 """
 
+import functools
 import json
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from outlive.core.errors import SLUGS, OutliveError, error_from_slug
 
@@ -18,6 +19,8 @@ CONNECTING_S = 30.0  # a server that has just started lets its callers wait unti
 _STATUS_SLUGS = {401: "key_missing", 403: "foreign_origin", 421: "foreign_host"}
 
 _T = TypeVar("_T")
+_A = TypeVar("_A")
+_P = ParamSpec("_P")
 
 
 class ConnectionLost(Exception):
@@ -122,6 +125,27 @@ def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
         return cast(_T, ended.value)
     coroutine.close()
     raise AssertionError("a coroutine of the blocking client waited for an event loop")
+
+
+class _BlockingTwin(Protocol[_A]):
+    """An object of the blocking client; its asynchronous twin is its only state."""
+
+    _twin: _A
+
+
+def blocking(
+    method: Callable[Concatenate[_A, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[_BlockingTwin[_A], _P], _T]:
+    """Return the blocking twin of an asynchronous method, with the same parameters, types and docstring."""
+
+    @functools.wraps(method)
+    def call(self: _BlockingTwin[_A], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return run(method(self._twin, *args, **kwargs))
+        except StopAsyncIteration:  # the end of an iterator; a coroutine could not have raised the other one
+            raise StopIteration from None
+
+    return call
 
 
 def refused(status: int, answer: bytes) -> Exception:

@@ -5,7 +5,7 @@ Its twin with an event loop is `asyncio_runtime`; what both promise stands in `r
 A WebSocket over a Unix socket, for the blocking client on the server's own machine (RFC 6455, the client's side).
 
 Used instead of the `websockets` package, whose import takes 0.1 s, longer than many commands, and which spends a thread and two
-copies on long output. It understands only what our own server sends: whole frames, no extensions. TCP belongs to `thread_wire`.
+copies on long output. It understands only what our own server sends: whole frames, no extensions. TCP belongs to `wire`.
 """
 
 import base64
@@ -283,6 +283,6 @@ class ThreadRuntime:
         if connection is not None:
             return open_local(url, connection, headers)
         # Imported here: it takes half of the client's import time, and a program on the server's machine does not need it.
-        from outlive.client.thread_wire import open_wire  # noqa: PLC0415
+        from outlive.client.wire import open_wire  # noqa: PLC0415
 
         return open_wire(url, headers, ca_file=ca_file)

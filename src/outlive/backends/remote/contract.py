@@ -135,7 +135,7 @@ class NodeListener(Protocol):
 
 
 class NodeFeed(Protocol):
-    """One connection with news (see `client.feed.AsyncFeed`)."""
+    """One connection with news (see `client.node.AsyncFeed`)."""
 
     is_raw: bool
 

@@ -41,7 +41,7 @@ from outlive.cli.parameters import (
     whole_number,
 )
 from outlive.client import Client, Cursor, Gap, OutliveError, Output, Process
-from outlive.client.address import say_nothing
+from outlive.client.link import say_nothing
 from outlive.client.results import Stream
 from outlive.core.location import DOCKER, LOCAL
 from outlive.discovery.state_folder import layout_of

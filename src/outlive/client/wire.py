@@ -1,15 +1,18 @@
-"""Opening a WebSocket: the options that both runtimes pass to the `websockets` package, and the errors of a failed handshake.
+"""WebSockets of the `websockets` package: what both runtimes pass to it, its errors in our words, and one over TCP that blocks.
 
-Nothing here opens a connection or tries again: `asyncio_runtime` and `thread_wire` open them, `link` tries again.
+Its asyncio side is used by `asyncio_runtime` alone; Unix sockets that block belong to `thread_runtime`. Whether to try again after a
+failure is decided by `link`.
 """
 
+import contextlib
 import socket
 import ssl
 from typing import TypedDict
 
-from websockets.exceptions import InvalidHandshake, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
 
-from outlive.client.runtime import CONNECTING_S, Unreachable, refused
+from outlive.client.runtime import CONNECTING_S, ConnectionLost, Unreachable, refused
 from outlive.core.errors import AccessDenied
 
 
@@ -70,3 +73,44 @@ def refusal(error: Exception) -> Exception:
             "foreign_host", f"What answers there is no outlive server: {error}.", hint="Check the address."
         )
     return Unreachable(str(error) or type(error).__name__)
+
+
+class ThreadWire:
+    """An open WebSocket. See `Transport` for what the methods promise."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        """Take over an open connection."""
+        self._connection = connection
+
+    async def send(self, frame: str | bytes) -> None:
+        """Send a text frame, or a binary one."""
+        try:
+            self._connection.send(frame)
+        except ConnectionClosed as error:
+            raise ConnectionLost(was_sent=False) from error
+
+    async def receive(self, timeout_s: float | None) -> str | bytes:
+        """Return the next frame."""
+        try:
+            return self._connection.recv(timeout_s)
+        except ConnectionClosed as error:
+            raise ConnectionLost from error
+
+    async def close(self) -> None:
+        """End the connection at once."""
+        # Without the closing handshake: after a slow consumer, megabytes of output may come before the server's answer to it.
+        with contextlib.suppress(OSError):
+            self._connection.socket.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+
+
+def open_wire(url: str, headers: dict[str, str], *, ca_file: str | None = None) -> ThreadWire:
+    """Open a WebSocket over TCP; see `Runtime.open`."""
+    try:
+        tls = secured(url, ca_file)
+        opened = connect(url, additional_headers=headers, ssl=tls, legacy=True, **OPTIONS)
+    # ConnectionClosed: the server was killed during the handshake.
+    except (InvalidHandshake, ConnectionClosed, OSError, TimeoutError) as error:
+        raise refusal(error) from error
+    keep_alive(opened.socket)
+    return ThreadWire(opened)
