@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self, Unpack
 
 from outlive.backends.docker.folders import prepare_hand
-from outlive.backends.docker.socket_handover import Handing, mark_of
+from outlive.backends.docker.runner_socket import SocketHandover, mark_of
 from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
 from outlive.keeper.common import sockets
@@ -62,7 +62,7 @@ class ContainedHouse(House):
         until(lambda: children(self._process), "the first process of the namespace")
         (self.runner,) = children(self._process)
         (folder / "init").write_text(f"{self.runner}\n")
-        handing = Handing(self.layout, CONTAINER, lock=self._lock_to_hand)
+        handing = SocketHandover(self.layout, CONTAINER, lock=self._lock_to_hand)
 
         def listens() -> bool:
             handing.turn(self.runner)

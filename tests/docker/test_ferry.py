@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker.ferry import FERRY_FILE, Type, encode
+from outlive.backends.docker.ferry import TUNNEL_FILE, Type, encode
 from outlive.core.layout import Layout
-from outlive.docker_ferry import RelayCheck
+from outlive.docker_ferry import EndpointCheck
 from outlive.keeper.common.kernel import BOOT_ID, start_ticks
 from outlive.keeper.common.sockets import listen_unix
 from tests.docker.streams import until
 from tests.keeper.house import House
 
 _PATIENCE_S = 20.0
-_NO_STAND = 0  # the pid of no process
+_NO_PROXY = 0  # the pid of no process
 # Connects, and waits for the end; `apart` first kills its parent, the shim.
 _KNOCK = """
 import os, signal, socket, sys
@@ -38,11 +38,11 @@ link.recv(1)
 # A ferry to whose socket nobody but the relay b.1.2 comes.
 _FERRY = """
 import asyncio, sys
-from outlive.backends.docker.ferry import Ferry
+from outlive.backends.docker.ferry import Tunnel
 async def know(link):
     return "b.1.2"
 async def carry():
-    await Ferry(sys.argv[1], know).run()
+    await Tunnel(sys.argv[1], know).run()
 asyncio.run(carry())
 """
 
@@ -63,7 +63,7 @@ class _Place:
         async with asyncio.timeout(_PATIENCE_S):
             return (await asyncio.get_running_loop().sock_accept(self._listener))[0]
 
-    async def key(self, check: RelayCheck) -> str:
+    async def key(self, check: EndpointCheck) -> str:
         """Return what the check says of the next process that knocks."""
         with await self.accept() as link:
             async with asyncio.timeout(_PATIENCE_S):
@@ -103,13 +103,13 @@ def house(tmp_path: Path) -> Iterator[House]:
 
 
 async def test_what_descends_from_the_stand_is_known_without_a_keeper(place: _Place, tmp_path: Path) -> None:
-    check = RelayCheck(Layout(str(tmp_path / "state")), stand=os.getppid())
+    check = EndpointCheck(Layout(str(tmp_path / "state")), proxy_pid=os.getppid())
     with place.outsider() as knocker:
         assert await place.key(check) == _key_of(knocker)
 
 
 async def test_others_wait_for_a_keeper_that_answers(place: _Place, tmp_path: Path) -> None:
-    check = RelayCheck(Layout(str(tmp_path / "state")), stand=_NO_STAND)
+    check = EndpointCheck(Layout(str(tmp_path / "state")), proxy_pid=_NO_PROXY)
     with place.outsider() as knocker:
         asking = asyncio.create_task(place.key(check))
         done, _ = await asyncio.wait([asking], timeout=0.5)
@@ -126,7 +126,7 @@ async def test_others_wait_for_a_keeper_that_answers(place: _Place, tmp_path: Pa
 @pytest.mark.parametrize("way", ["as it is", "apart"])
 async def test_a_command_is_no_relay(house: House, place: _Place, way: str) -> None:
     """Nor one that has killed its shim; what comes beside it from outside is told apart."""
-    check = RelayCheck(house.layout, stand=_NO_STAND)
+    check = EndpointCheck(house.layout, proxy_pid=_NO_PROXY)
     await asyncio.to_thread(house.start, *place.words(way))
     assert await place.key(check) == ""
     with place.outsider() as knocker:
@@ -134,7 +134,7 @@ async def test_a_command_is_no_relay(house: House, place: _Place, way: str) -> N
 
 
 async def test_a_process_that_has_ended_is_no_relay(place: _Place, tmp_path: Path) -> None:
-    check = RelayCheck(Layout(str(tmp_path / "state")), stand=os.getppid())
+    check = EndpointCheck(Layout(str(tmp_path / "state")), proxy_pid=os.getppid())
     with place.outsider() as knocker, await place.accept() as link:
         knocker.kill()
         await asyncio.to_thread(knocker.wait)
@@ -151,7 +151,7 @@ def test_a_relay_that_names_another_process_is_hung_up_on(tmp_path: Path, said: 
         "container": "c",
         "command": [],
     }
-    (tmp_path / FERRY_FILE).write_text(json.dumps(settings))
+    (tmp_path / TUNNEL_FILE).write_text(json.dumps(settings))
     with (
         subprocess.Popen([sys.executable, "-c", _FERRY, str(tmp_path)]) as ferry,
         socket.socket(socket.AF_UNIX) as link,
@@ -167,7 +167,7 @@ def test_a_relay_that_names_another_process_is_hung_up_on(tmp_path: Path, said: 
         else:
             link.settimeout(_PATIENCE_S)
             assert _is_cut(link)
-        (tmp_path / FERRY_FILE).unlink()
+        (tmp_path / TUNNEL_FILE).unlink()
         assert ferry.wait(_PATIENCE_S) == 0
 
 

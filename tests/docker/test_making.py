@@ -272,7 +272,7 @@ async def test_one_that_takes_too_much_memory_at_once_is_said(site: Site, tmp_pa
 async def test_a_runner_that_does_not_listen_is_said(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlive.backends.docker.entrance._LISTENS_S", 0.3)
+    monkeypatch.setattr("outlive.backends.docker.runner_access._LISTENS_S", 0.3)
     silent = compile_runner(tmp_path / "silent", "#include <unistd.h>\nint main(void) { for (;;) pause(); }")
     site.settings = dataclasses.replace(site.settings, transport="sockets")
     error = await _refusal(site, runner=silent)
@@ -299,7 +299,7 @@ def mute(tmp_path: Path) -> Path:
 async def test_a_stream_is_used_where_no_socket_answers(
     site: Site, mute: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlive.backends.docker.entrance._LISTENS_S", 0.3)
+    monkeypatch.setattr("outlive.backends.docker.runner_access._LISTENS_S", 0.3)
     made = site.containers(runner=str(mute))
     name = await made.remember(site.plan())
     await made.ready(name)
@@ -314,7 +314,7 @@ async def test_a_stream_is_used_where_no_socket_answers(
 async def test_whoever_listens_in_the_runners_place_is_not_believed(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlive.backends.docker.entrance._LISTENS_S", 0.3)
+    monkeypatch.setattr("outlive.backends.docker.runner_access._LISTENS_S", 0.3)
     name = await site.ready()
     path = site.layout.runner_socket(name)
     os.unlink(path)

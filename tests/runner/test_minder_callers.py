@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker.door import Door
 from outlive.backends.docker.folders import prepare_hand
-from outlive.backends.docker.socket_handover import Handing, mark_of
+from outlive.backends.docker.runner_socket import RunnerHandle, SocketHandover, mark_of
 from outlive.core.layout import Layout
 from outlive.keeper.common.locks import take_lock
 from outlive.keeper.common.sockets import connect_own
@@ -255,7 +254,7 @@ def _hand_over_once(layout: Layout, runner: int, lock: str | None) -> bool:
         handing.turn(runner)
         return _inode(layout) != before
 
-    with closing(Handing(layout, CONTAINER, lock=lambda: lock)) as handing:
+    with closing(SocketHandover(layout, CONTAINER, lock=lambda: lock)) as handing:
         until(has_come, "the runner")
     return True
 
@@ -298,7 +297,7 @@ def test_what_stands_for_a_container_asks_for_the_same_proof(binary: Path, tmp_p
 
 
 async def test_a_server_learns_that_the_runner_lives_and_no_more(house: ContainedHouse) -> None:
-    door = Door(house.layout.runner_socket(CONTAINER), house.runner, connect=connect_own)
+    door = RunnerHandle(house.layout.runner_socket(CONTAINER), house.runner, connect=connect_own)
     try:
         assert door.is_open()
         assert await door.answers(20.0)

@@ -3,12 +3,10 @@
 Every call has a deadline, and every failure becomes an `OutliveError` with a hint. What containers are for is `maker`'s to know.
 One `DockerApi` serves a few calls in a row and is closed: a daemon that restarts leaves no dead connection behind.
 
-How the Docker daemon is reached, and how long containers stay: `DockerSettings`. What a container is, its plan says.
+`DockerSettings` says how the daemon is reached and how long containers stay; what a container is, its plan says.
 
-One stream into a container through the Docker daemon (`POST /exec/{id}/start`), with the standard library only.
-
-The ferry lives as long as its container and needs two calls only: importing aiodocker would cost it 40 MB (decision 122). What
-travels over the stream belongs to `ferry`; all other calls to the daemon to `api`.
+`open_stream` opens one stream into a container (`POST /exec/{id}/start`) with the standard library only: a tunnel lives as long as its
+container and needs two calls, and importing aiodocker would cost it 40 MB (decision 122). What travels over the stream belongs to `ferry`.
 """
 
 import asyncio
@@ -321,7 +319,7 @@ class ContainerGone(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSettings:
-    """A ferry's settings: the daemon as in `Endpoint`, the container's id, and the command to start in it."""
+    """A tunnel's settings: the daemon as in `Endpoint`, the container's id, and the command to start in it."""
 
     host: str
     cert_folder: str
@@ -401,7 +399,7 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
     return int(first.split(" ", 2)[1]), headers
 
 
-# One connection for each call: the ferry makes few, and a kept one would be dead after a restart of the daemon.
+# One connection for each call: a tunnel makes few, and a kept one would be dead after a restart of the daemon.
 async def _ask(
     settings: StreamSettings, method: str, path: str, content: object
 ) -> tuple[int, dict[str, Any]]:

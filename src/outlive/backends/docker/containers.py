@@ -13,16 +13,14 @@ import functools
 import logging
 import time
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from weakref import WeakValueDictionary
 
 from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi, DockerSettings, NoSuchContainer
-from outlive.backends.docker.door import Connect, Door
-from outlive.backends.docker.entrance import has_commands
 from outlive.backends.docker.maker import Maker
 from outlive.backends.docker.recipe import Labels, check_plan, is_set_aside
-from outlive.backends.docker.socket_handover import LockToHand
+from outlive.backends.docker.runner_access import has_commands
+from outlive.backends.docker.runner_socket import Connect, LockPath, RunnerHandle
 from outlive.core.errors import OutliveError, StartFailed, error_from_slug
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
@@ -33,11 +31,58 @@ _SWEEPS_PER_IDLE = 4
 _LONGEST_PAUSE_S = 60.0
 # A strict container is used once: after `ready`, its process has so long to start in it.
 _STRICT_S = 60.0
+# The runner needs 2 ms. A container that is silent for so long is examined through the daemon, and loses nothing by that.
+_ANSWERS_S = 2.0
 
 
 def is_strict(name: str) -> bool:
     """Tell whether the container of this name belongs to one process alone (`ContainerPlan.name`)."""
     return name.startswith("strict-")
+
+
+class _Making:
+    """The lock and the latest failure of one container's making and removing; `async with` admits one caller at a time.
+
+    Callers hold this object, and a `WeakValueDictionary` finds it: it is gone when no caller uses it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self.failures = 0
+        self.error: OutliveError | None = None
+
+    async def __aenter__(self) -> None:
+        await self._lock.acquire()
+
+    async def __aexit__(self, *_exception: object) -> None:
+        self._lock.release()
+
+
+class _Table:
+    """What is known of the containers in memory; the folders hold what a later server has to know."""
+
+    def __init__(self, living: Callable[[], set[str]]) -> None:
+        self.living = living
+        self.handles: dict[str, RunnerHandle] = {}
+        self.plans: dict[str, ContainerPlan] = {}
+        self._makings: WeakValueDictionary[str, _Making] = WeakValueDictionary()
+
+    def making(self, name: str) -> _Making:
+        """Return the lock of one container, held while it is made or removed."""
+        making = self._makings.get(name)
+        if making is None:
+            making = self._makings[name] = _Making()
+        return making
+
+    def shut(self, name: str) -> None:
+        """Close the handle of a container's runner."""
+        if (handle := self.handles.pop(name, None)) is not None:
+            handle.close()
+
+    def forget(self, name: str) -> None:
+        """Drop everything that is known about a container: it is being removed, and its folder with it."""
+        self.shut(name)
+        self.plans.pop(name, None)
 
 
 class Collector:
@@ -48,27 +93,21 @@ class Collector:
         layout: Layout,
         settings: DockerSettings,
         *,
+        table: _Table,
         state: Callable[[], str],
-        living: Callable[[], set[str]],
-        alone: Callable[[str], AbstractAsyncContextManager[None]],
-        forget: Callable[[str], None],
     ) -> None:
-        """Take the state folder and the owner's functions.
+        """Take what is known of the containers.
 
         Args:
             layout: The state folder.
             settings: How the daemon is reached, and how long an unused container stays.
-            state: Returns the state folder's label.
-            living: Returns the names of the containers in which a process lives or is about to.
-            alone: A lock for one name; held while its container is made or removed.
-            forget: Called with the name of a container just before it is removed.
+            table: The containers that are known, and their locks.
+            state: Returns the state folder's label; may block.
         """
         self._layout = layout
         self._settings = settings
+        self._table = table
         self._state = state
-        self._living = living
-        self._alone = alone
-        self._forget = forget
         self._used_at: dict[str, float] = {}
 
     def touch(self, name: str) -> None:
@@ -97,7 +136,7 @@ class Collector:
             found = await self._found(api)
             await self._remove_aside(api)
         names = {*found, *await asyncio.to_thread(folders.list_names, self._layout)}
-        living, now = self._living(), time.monotonic()
+        living, now = self._table.living(), time.monotonic()
         for name in names:
             if name in living:
                 self._used_at[name] = now
@@ -115,11 +154,11 @@ class Collector:
         Raises:
             OutliveError: The daemon does not answer, or refuses; a later round tries again.
         """
-        async with self._alone(name):
-            if name in self._living() or not is_due():
+        async with self._table.making(name):
+            if name in self._table.living() or not is_due():
                 return
             # First: from now on `ready` waits for the lock, and does not trust the container that still runs.
-            self._forget(name)
+            self._table.forget(name)
             async with DockerApi(self._settings) as api:
                 for container_id in (await self._found(api)).get(name, []):
                     await api.remove(container_id)
@@ -134,7 +173,7 @@ class Collector:
                 continue
             with contextlib.suppress(NoSuchContainer):
                 pid = int((await api.inspect(str(one["Id"])))["State"].get("Pid") or 0)
-                # One that never ran is needed for a moment: it lends its volume (`Streaming.lend_runner`).
+                # One that never ran is needed for a moment: it lends its volume (`StreamTransport.lend_runner`).
                 is_lender = one["State"] == "created" and time.time() - one["Created"] < _STRICT_S
                 if not is_lender and not await asyncio.to_thread(has_commands, pid):
                     await api.remove(str(one["Id"]))
@@ -153,28 +192,6 @@ class Collector:
         return found
 
 
-# The runner needs 2 ms. A container that is silent for so long is examined through the daemon, and loses nothing by that.
-_ANSWERS_S = 2.0
-
-
-class _Making:
-    """The lock and the latest failure of one container's making and removing; `async with` admits one caller at a time.
-
-    Callers hold this object, and a `WeakValueDictionary` finds it: it is gone when no caller uses it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-        self.failures = 0
-        self.error: OutliveError | None = None
-
-    async def __aenter__(self) -> None:
-        await self._lock.acquire()
-
-    async def __aexit__(self, *_exception: object) -> None:
-        self._lock.release()
-
-
 class Containers:
     """The containers of one state folder, for one event loop. `open` begins to remove unused ones, `close` ends that."""
 
@@ -185,7 +202,7 @@ class Containers:
         *,
         connect: Connect,
         runner: Callable[[str], str],
-        lock: LockToHand,
+        lock: LockPath,
         living: Callable[[], set[str]],
     ) -> None:
         """Take the state folder and the functions of its owner.
@@ -200,21 +217,11 @@ class Containers:
         """
         self._layout = layout
         self._connect = connect
-        self._living = living
-        self._doors: dict[str, Door] = {}
-        self._plans: dict[str, ContainerPlan] = {}
-        self._makings: WeakValueDictionary[str, _Making] = WeakValueDictionary()
+        self._table = _Table(living)
         self._stack = contextlib.AsyncExitStack()
         state = functools.cache(functools.partial(folders.label_of, layout))
         self._maker = Maker(layout, settings, state=state, connect=connect, runner=runner, lock=lock)
-        self._collector = Collector(
-            layout,
-            settings,
-            state=state,
-            living=living,
-            alone=self._making,
-            forget=self._forget,
-        )
+        self._collector = Collector(layout, settings, table=self._table, state=state)
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -229,8 +236,8 @@ class Containers:
             self._task.cancel()
         self._task = None
         await self._stack.aclose()
-        for name in list(self._doors):
-            self._shut(name)
+        for name in list(self._table.handles):
+            self._table.shut(name)
 
     async def remember(self, plan: ContainerPlan) -> str:
         """Write the plan of a container, and return its name; `ready` makes it.
@@ -241,14 +248,14 @@ class Containers:
         """
         name = plan.name
         self._collector.touch(name)
-        if name not in self._plans:
+        if name not in self._table.plans:
             check_plan(plan)
-            async with self._making(name):  # not while its folder is being removed
+            async with self._table.making(name):  # not while its folder is being removed
                 try:
                     await asyncio.to_thread(folders.write_plan, self._layout, plan)
                 except OSError as error:
                     raise _not_written(name, error) from error
-                self._plans[name] = plan
+                self._table.plans[name] = plan
         return name
 
     async def ready(self, name: str) -> None:
@@ -264,10 +271,10 @@ class Containers:
         Cancellation: safe; another waiting caller goes on with the attempt.
         """
         self._collector.touch(name)
-        door = self._doors.get(name)
-        if door is not None and (door.is_trusted or await door.answers(_ANSWERS_S)):
+        handle = self._table.handles.get(name)
+        if handle is not None and (handle.is_trusted or await handle.answers(_ANSWERS_S)):
             return
-        making = self._making(name)
+        making = self._table.making(name)
         failures = making.failures
         async with making:
             # The attempt began after this call, so its failure is this call's, too. A new object: one error raised in several
@@ -280,7 +287,7 @@ class Containers:
                     details=making.error.details,
                 )
             try:
-                await self._open_door(name)
+                await self._find_runner(name)
             except OutliveError as error:
                 making.failures += 1
                 making.error = error
@@ -301,50 +308,33 @@ class Containers:
 
     # -- making
 
-    def _making(self, name: str) -> _Making:
-        making = self._makings.get(name)
-        if making is None:
-            making = self._makings[name] = _Making()
-        return making
-
-    async def _open_door(self, name: str) -> None:
-        """Find the way into a container: the known one if its runner answers, else by `Maker`."""
-        door = self._doors.get(name)
-        if door is not None and door.is_trusted:
+    async def _find_runner(self, name: str) -> None:
+        """Find the runner of a container: the known one if its runner answers, else by `Maker`."""
+        handle = self._table.handles.get(name)
+        if handle is not None and handle.is_trusted:
             return
-        self._shut(name)
+        self._table.shut(name)
         known, path = await asyncio.to_thread(folders.known_way, self._layout, name)
-        if (
-            known and door is None
-        ):  # a door that has not answered just now is left to `Maker`, which asks the daemon
+        # A runner that has not answered just now is left to `Maker`, which asks the daemon.
+        if known and handle is None:
             with contextlib.suppress(ProcessLookupError):
-                door = Door(path, known, connect=self._connect)
-                if await _has_answered(door):
-                    self._doors[name] = door
+                handle = RunnerHandle(path, known, connect=self._connect)
+                if await _has_answered(handle):
+                    self._table.handles[name] = handle
                     return
-        if (plan := self._plans.get(name)) is not None:  # the folder may have been removed meanwhile
+        if (plan := self._table.plans.get(name)) is not None:  # the folder may have been removed meanwhile
             await asyncio.to_thread(folders.write_plan, self._layout, plan)
-        self._doors[name] = await self._maker.make(name, is_in_use=name in self._living())
-
-    def _forget(self, name: str) -> None:
-        """Drop everything that is known about a container: it is being removed, and its folder with it."""
-        self._shut(name)
-        self._plans.pop(name, None)
-
-    def _shut(self, name: str) -> None:
-        door = self._doors.pop(name, None)
-        if door is not None:
-            door.close()
+        self._table.handles[name] = await self._maker.make(name, is_in_use=name in self._table.living())
 
 
-async def _has_answered(door: Door) -> bool:
-    """Tell whether the runner answers; if not, the door is closed."""
+async def _has_answered(handle: RunnerHandle) -> bool:
+    """Tell whether the runner answers; if not, the handle is closed."""
     is_open = False
     try:
-        is_open = await door.answers(_ANSWERS_S)
+        is_open = await handle.answers(_ANSWERS_S)
     finally:
         if not is_open:
-            door.close()
+            handle.close()
     return is_open
 
 

@@ -1,14 +1,15 @@
-"""The ferry (tunnel endpoint) of one container that no socket reaches; the program is `outlive.docker_ferry`.
+"""The tunnel into one container that no socket reaches: `Tunnel`, which the program `outlive.docker_ferry` runs.
 
-It carries frames between the relays of the container's commands (`native/relay.c`; one proxy process for each command, connected
-to `run/ferry.sock`) and one stream through the Docker daemon. It stores nothing: frames that are lost with a stream, or with the
-ferry itself, are sent again by the relays or the container's runner. Which processes are relays is decided by `KeyOf`, outside of
-this
-module: a process of the same user may be a command.
+It carries frames between the endpoints of the container's commands (native/tunnel/endpoint.c: one process for each command, connected
+to `run/ferry.sock`) and the multiplexer inside (native/tunnel/multiplexer.c), over one stream through the Docker daemon. It stores
+nothing: frames that are lost with a stream, or with the tunnel's process, are sent again by the endpoints or the multiplexer. `KeyOf`
+decides, outside of this module, which processes are endpoints: a process of the same user may be a command.
 
 A frame is three numbers of 32 bits, lowest byte first (size of the body, channel, type), then the body; the types are those of
-`native/stream.h`. `Frames` and `Unpacker` are pure. The daemon wraps the container's bytes in frames of its own, which `Unpacker`
+native/tunnel/frames.h. `Frames` and `Unpacker` are pure. The daemon wraps the container's bytes in frames of its own, which `Unpacker`
 removes.
+
+Files, sockets and this module are called "ferry" because container proxies that are running now start and look for them by that name.
 """
 
 import asyncio
@@ -27,16 +28,15 @@ from outlive.backends.docker.api import ContainerGone, StreamSettings, open_stre
 
 _HEAD = struct.Struct("<III")
 _DAEMONS_HEAD = struct.Struct(">B3xI")
-_MOST = (
-    32768 + 64
-)  # the largest body: a piece of output (PIECE_BYTES in `native/stream.h`) and the fields before it
+# The largest body: a piece of output and the fields before it (BODY_BYTES in native/tunnel/frames.h).
+_MOST = 32768 + 64
 _STDOUT = 1
 
 Frame = tuple[int, int, bytes]  # type, channel, body
 
 
 class Type(IntEnum):
-    """The types of frames that a ferry sends or understands itself; it passes all others on."""
+    """The types of frames that a tunnel sends or understands itself; it passes all others on."""
 
     HELLO = 1
     ABANDON = 9
@@ -115,31 +115,33 @@ class Unpacker:
         return b"".join(pieces)
 
 
-FERRY_FILE = "ferry.json"  # the members of `StreamSettings`, and "runner": the runner's file for this machine
+TUNNEL_FILE = (
+    "ferry.json"  # the members of `StreamSettings`, and "runner": the runner's file for this machine
+)
 LINKED_FILE = "linked"  # the container's id, while a stream leads into it
 _SOCKET = "run/ferry.sock"
 _SHORTEST_S, _LONGEST_S = 0.05, 2.0  # pauses between attempts to open a stream
 _PING_S, _SILENCE_S = 5.0, 20.0  # a stream counts as dead after four pings without an answer
 _AT_ONCE = 1 << 18
-_MOST_WAITING = 1 << 20  # bytes that wait towards the container; beyond it no relay is read
+_MOST_WAITING = 1 << 20  # bytes that wait towards the container; beyond it no endpoint is read
 _MOST_ASKED_FOR = 4096  # connections whose process is not known yet; each needs one more descriptor meanwhile
 
-# Returns the key ("BOOT.PID.TICKS") of the relay behind a connection; "" when the process is no relay, or is not known in time.
+# Returns the key ("BOOT.PID.TICKS") of the endpoint behind a connection; "" when the process is none, or is not known in time.
 KeyOf = Callable[[socket.socket], Awaitable[str]]
 
 
-def ferry_argv(folder: str) -> list[str]:
-    """Return the command line of a container's ferry."""
+def tunnel_argv(folder: str) -> list[str]:
+    """Return the command line of a container's tunnel."""
     return [sys.executable, "-s", "-P", "-m", "outlive.docker_ferry", folder]
 
 
-def stand_argv(runner: str, folder: str, *, asks: bool) -> list[str]:
-    """Return the command line of a container's proxy; `asks`: it asks supervisors for a proof (decision 151)."""
-    return [runner, "stand", *(["--asks"] if asks else []), folder, *ferry_argv(folder)]
+def proxy_argv(runner: str, folder: str, *, asks: bool) -> list[str]:
+    """Return the command line of a container's proxy (native/tunnel/container_proxy.c); `asks`: it asks supervisors for a proof (decision 151)."""
+    return [runner, "stand", *(["--asks"] if asks else []), folder, *tunnel_argv(folder)]
 
 
 def is_owner_alive(key: str) -> bool:
-    """Tell whether the relay that made a key ("BOOT.PID.TICKS") lives on this machine."""
+    """Tell whether the endpoint that made a key ("BOOT.PID.TICKS") lives on this machine."""
     try:
         boot, pid, ticks = key.split(".")
         if not Path("/proc/sys/kernel/random/boot_id").read_text("ascii").startswith(boot):
@@ -150,11 +152,11 @@ def is_owner_alive(key: str) -> bool:
         return False
 
 
-class _Relay(asyncio.Protocol):
-    """The connection of one relay; nothing is read before the process at its other end is known."""
+class _EndpointLink(asyncio.Protocol):
+    """The connection of one endpoint; nothing is read before the process at its other end is known."""
 
-    def __init__(self, ferry: "Ferry") -> None:
-        self._ferry = ferry
+    def __init__(self, tunnel: "Tunnel") -> None:
+        self._tunnel = tunnel
         self._frames = Frames()
         self.transport: asyncio.Transport
         self.channel = 0
@@ -164,7 +166,7 @@ class _Relay(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport  # type: ignore[assignment] # a Unix socket's is one
         self.transport.pause_reading()
-        self._ferry.receive(self)
+        self._tunnel.receive(self)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -174,26 +176,26 @@ class _Relay(asyncio.Protocol):
             self.transport.abort()
 
     def _take(self, kind: int, body: bytes) -> None:
-        # A relay names itself first. A wrong name would take the place of another command's relay.
+        # An endpoint names itself first. A wrong name would take the place of another command's endpoint.
         if kind == Type.HELLO and body[17:].decode("ascii", "replace") == self.known_as:
             self.key = self.known_as
         elif kind == Type.HELLO or not self.key:
-            raise ValueError("it does not name itself first, and would take the place of another relay")
-        self._ferry.carry(self, kind, body)
+            raise ValueError("it does not name itself first, and would take the place of another endpoint")
+        self._tunnel.carry(self, kind, body)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        self._ferry.leave(self)
+        self._tunnel.leave(self)
 
 
-class Ferry:
-    """The ferry of one container, for one event loop; `run` returns when the container or its folder is gone."""
+class Tunnel:
+    """The tunnel into one container, for one event loop; `run` returns when the container or its folder is gone."""
 
     def __init__(self, folder: str, key_of: KeyOf) -> None:
-        """Take the container's folder, and the function that recognizes relays."""
+        """Take the container's folder, and the function that recognizes endpoints."""
         self._folder = Path(folder)
         self._key_of = key_of
         self._asked_for = 0
-        self._relays: dict[int, _Relay] = {}
+        self._endpoints: dict[int, _EndpointLink] = {}
         self._last_channel = 0
         self._writer: asyncio.StreamWriter | None = None
         self._is_held_up = False
@@ -206,59 +208,59 @@ class Ferry:
         path.unlink(missing_ok=True)
         os.chdir(self._folder)  # the whole path may be longer than sockets take
         async with self._tasks:
-            server = await asyncio.get_running_loop().create_unix_server(lambda: _Relay(self), _SOCKET)
+            server = await asyncio.get_running_loop().create_unix_server(lambda: _EndpointLink(self), _SOCKET)
             path.chmod(0o600)
             pinging = self._tasks.create_task(self._ping(), name="ping")
             try:
                 await self._keep_linked()
             finally:
-                server.close()  # relays that are connected still get their last frame below
+                server.close()  # endpoints that are connected still get their last frame below
                 pinging.cancel()
                 self._note_linked("")
-        for relay in self._relays.values():  # everything in the container has ended
-            relay.transport.write(encode(Type.UNKNOWN, 0))
-            relay.transport.close()
+        for endpoint in self._endpoints.values():  # everything in the container has ended
+            endpoint.transport.write(encode(Type.UNKNOWN, 0))
+            endpoint.transport.close()
         await asyncio.sleep(0.2)
 
-    # -- relays
+    # -- endpoints
 
-    def receive(self, relay: _Relay) -> None:
-        """Accept a connection if its process is a relay, else close it. A relay connects again by itself."""
+    def receive(self, endpoint: _EndpointLink) -> None:
+        """Accept a connection if its process is an endpoint, else close it. An endpoint connects again by itself."""
         if self._asked_for == _MOST_ASKED_FOR:
-            relay.transport.abort()
+            endpoint.transport.abort()
             return
         self._asked_for += 1
-        self._tasks.create_task(self._receive(relay), name="receive a relay")
+        self._tasks.create_task(self._receive(endpoint), name="receive an endpoint")
 
-    async def _receive(self, relay: _Relay) -> None:
+    async def _receive(self, endpoint: _EndpointLink) -> None:
         try:
-            relay.known_as = await self._key_of(relay.transport.get_extra_info("socket"))
+            endpoint.known_as = await self._key_of(endpoint.transport.get_extra_info("socket"))
         finally:
             self._asked_for -= 1
-        if relay.known_as and not relay.transport.is_closing():
-            self._join(relay)
+        if endpoint.known_as and not endpoint.transport.is_closing():
+            self._join(endpoint)
         else:
-            relay.transport.abort()
+            endpoint.transport.abort()
 
-    def _join(self, relay: _Relay) -> None:
-        """Give a relay a channel, and notify it if a stream is open."""
+    def _join(self, endpoint: _EndpointLink) -> None:
+        """Give an endpoint a channel, and notify it if a stream is open."""
         self._last_channel = (self._last_channel + 1) & 0xFFFFFFFF
-        relay.channel = self._last_channel
-        self._relays[relay.channel] = relay
+        endpoint.channel = self._last_channel
+        self._endpoints[endpoint.channel] = endpoint
         if not self._is_held_up:
-            relay.transport.resume_reading()
+            endpoint.transport.resume_reading()
         if self._writer is not None:
-            relay.transport.write(encode(Type.LINK_UP, 0))
+            endpoint.transport.write(encode(Type.LINK_UP, 0))
 
-    def carry(self, relay: _Relay, kind: int, body: bytes) -> None:
-        """Pass a relay's frame on; without a stream it is dropped: the relay sends it again."""
+    def carry(self, endpoint: _EndpointLink, kind: int, body: bytes) -> None:
+        """Pass an endpoint's frame on; without a stream it is dropped: the endpoint sends it again."""
         if self._writer is None:
             return
-        self._writer.write(encode(kind, relay.channel, body))
-        # Back-pressure: a slow stream stops the reading of all relays, and so their commands' input, not memory.
+        self._writer.write(encode(kind, endpoint.channel, body))
+        # Back-pressure: a slow stream stops the reading of all endpoints, and so their commands' input, not memory.
         if not self._is_held_up and self._writer.transport.get_write_buffer_size() > _MOST_WAITING:
             self._is_held_up = True
-            for other in self._relays.values():
+            for other in self._endpoints.values():
                 other.transport.pause_reading()
             self._tasks.create_task(self._let_through(self._writer), name="held up")
 
@@ -266,14 +268,14 @@ class Ferry:
         with contextlib.suppress(OSError):
             await writer.drain()
         self._is_held_up = False
-        for relay in self._relays.values():
-            relay.transport.resume_reading()
+        for endpoint in self._endpoints.values():
+            endpoint.transport.resume_reading()
 
-    def leave(self, relay: _Relay) -> None:
-        """Forget a relay; if its process has died, its command in the container is ended, too."""
-        self._relays.pop(relay.channel, None)
-        if relay.key:
-            self._abandon_if_dead(relay.key)
+    def leave(self, endpoint: _EndpointLink) -> None:
+        """Forget an endpoint; if its process has died, its command in the container is ended, too."""
+        self._endpoints.pop(endpoint.channel, None)
+        if endpoint.key:
+            self._abandon_if_dead(endpoint.key)
 
     def _abandon_if_dead(self, key: str) -> None:
         if self._writer is not None and not is_owner_alive(key):
@@ -302,7 +304,7 @@ class Ferry:
     def _settings(self) -> StreamSettings | None:
         """Return the container's present settings; None when its folder is gone."""
         try:
-            found = json.loads((self._folder / FERRY_FILE).read_bytes())
+            found = json.loads((self._folder / TUNNEL_FILE).read_bytes())
         except FileNotFoundError:
             return None
         return StreamSettings(
@@ -318,8 +320,8 @@ class Ferry:
         unpacker, frames = Unpacker(), Frames()
         self._heard_at = time.monotonic()
         self._writer = writer
-        for relay in self._relays.values():
-            relay.transport.write(encode(Type.LINK_UP, 0))
+        for endpoint in self._endpoints.values():
+            endpoint.transport.write(encode(Type.LINK_UP, 0))
         try:
             while data := await reader.read(_AT_ONCE):
                 self._heard_at = time.monotonic()
@@ -330,8 +332,8 @@ class Ferry:
             self._writer = None
             self._note_linked("")
             writer.close()
-            for relay in self._relays.values():
-                relay.transport.write(encode(Type.LINK_DOWN, 0))
+            for endpoint in self._endpoints.values():
+                endpoint.transport.write(encode(Type.LINK_DOWN, 0))
 
     def _deliver(self, kind: int, channel: int, body: bytes, settings: StreamSettings) -> None:
         """Pass a frame of the container on. It lists the keys of its commands first; an empty key ends the list."""
@@ -339,8 +341,8 @@ class Ferry:
             self._abandon_if_dead(body.decode("ascii", "replace"))
         elif kind == Type.KEY:
             self._note_linked(settings.container)
-        elif kind != Type.PONG and (relay := self._relays.get(channel)) is not None:
-            relay.transport.write(encode(kind, 0, body))
+        elif kind != Type.PONG and (endpoint := self._endpoints.get(channel)) is not None:
+            endpoint.transport.write(encode(kind, 0, body))
 
     async def _ping(self) -> None:
         """Close a stream that is dead without having been closed."""
@@ -368,5 +370,5 @@ def _log(text: str) -> None:
 
 
 if __name__ == "__main__":
-    # A proxy that an earlier version has started starts its ferry by this name.
-    os.execv(sys.executable, ferry_argv(sys.argv[1]))
+    # A container proxy that an earlier version has started starts its tunnel by this name.
+    os.execv(sys.executable, tunnel_argv(sys.argv[1]))

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 
-from outlive.backends.docker.ferry import FERRY_FILE
+from outlive.backends.docker.ferry import TUNNEL_FILE
 from outlive.backends.docker.recipe import ContainerOwner, state_label
 from outlive.core.errors import StartFailed, StoreCorrupt
 from outlive.core.layout import Layout
@@ -87,7 +87,7 @@ def prepare_hand(layout: Layout, name: str) -> None:
 
 def known_way(layout: Layout, name: str) -> tuple[int, str]:
     """Return the pid of the first process (0: unknown), and its socket, or its proxy's where a stream is used (`ferry`)."""
-    is_stream = os.path.exists(f"{layout.container(name)}/{FERRY_FILE}")
+    is_stream = os.path.exists(f"{layout.container(name)}/{TUNNEL_FILE}")
     path = layout.stand_socket(name) if is_stream else layout.runner_socket(name)
     return read_init(layout, name), path
 

@@ -1,7 +1,7 @@
 """Making one container run: `Maker` finds it by its labels or makes it, starts it, and waits until its runner answers.
 
 Another server of this folder may do the same at the same time: both end with the same container, because the daemon gives a name
-only once and every step may be repeated. The body of a container belongs to `recipe`, entering it to `entrance`.
+only once and every step may be repeated. The body of a container belongs to `recipe`, entering it to `runner_access`.
 """
 
 import asyncio
@@ -13,8 +13,6 @@ from typing import Any
 
 from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi, DockerSettings, NoSuchContainer, image_missing
-from outlive.backends.docker.door import Connect, Door
-from outlive.backends.docker.entrance import Again, Entrance, Replaced, remove_quietly
 from outlive.backends.docker.mounts import Mount, check_mounts, remote_mounts, still_there
 from outlive.backends.docker.recipe import (
     Labels,
@@ -25,8 +23,9 @@ from outlive.backends.docker.recipe import (
     owner_of,
     recipe,
 )
-from outlive.backends.docker.socket_handover import LockToHand, mark_of, ready_to_hand
-from outlive.backends.docker.stream_transport import Streaming
+from outlive.backends.docker.runner_access import Again, Replaced, RunnerAccess, remove_quietly
+from outlive.backends.docker.runner_socket import Connect, LockPath, RunnerHandle, mark_of, offered_socket
+from outlive.backends.docker.stream_transport import StreamTransport
 from outlive.core.errors import BackendUnavailable, CommandRefused, OutliveError, StartFailed
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
@@ -51,7 +50,7 @@ class Maker:
         state: Callable[[], str],
         connect: Connect,
         runner: Callable[[str], str],
-        lock: LockToHand,
+        lock: LockPath,
     ) -> None:
         """Take the owner's functions: `state` returns the folder's label, `runner` a machine's runner file; both block."""
         self._lock = lock
@@ -60,11 +59,11 @@ class Maker:
         self._state_label = state
         self._state = ""
         self._runner = runner
-        self._streaming = Streaming(layout, settings, connect=connect, runner=runner, lock=lock)
-        self._entrance = Entrance(layout, self._streaming, connect=connect, lock=lock)
+        self._streams = StreamTransport(layout, settings, connect=connect, runner=runner, lock=lock)
+        self._access = RunnerAccess(layout, self._streams, connect=connect, lock=lock)
 
-    async def make(self, name: str, *, is_in_use: bool) -> Door:
-        """Return the way into a container that runs.
+    async def make(self, name: str, *, is_in_use: bool) -> RunnerHandle:
+        """Return the handle of the runner of a container, which runs then.
 
         Args:
             name: Its name; its plan lies in the folder.
@@ -93,7 +92,7 @@ class Maker:
             f"The container {name} goes away as often as it is made: somebody removes it.",
         )
 
-    async def _bring_up(self, api: DockerApi, plan: ContainerPlan, *, is_in_use: bool) -> Door:
+    async def _bring_up(self, api: DockerApi, plan: ContainerPlan, *, is_in_use: bool) -> RunnerHandle:
         """Make one attempt, from whatever state the daemon shows the container in."""
         found = await api.find({Labels.STATE: self._state, Labels.CONTAINER: plan.name})
         current = [one for one in found if not is_set_aside(one)]
@@ -103,10 +102,10 @@ class Maker:
         about = await api.inspect(container_id)
         match about["State"]["Status"]:
             case "running":
-                return await self._entrance.go_in(api, plan, found, container_id, is_in_use=is_in_use)
+                return await self._access.go_in(api, plan, found, container_id, is_in_use=is_in_use)
             case "paused":
-                if door := await asyncio.to_thread(self._entrance.standing, plan.name, about):
-                    return door  # paused on purpose: starts in it wait until it is resumed
+                if handle := await asyncio.to_thread(self._access.standing, plan.name, about):
+                    return handle  # paused on purpose: starts in it wait until it is resumed
                 await api.unpause(container_id)
                 raise Again
             case "created" | "exited":
@@ -115,13 +114,13 @@ class Maker:
                 await api.remove(container_id)
                 raise Again
 
-    async def _begin(self, api: DockerApi, plan: ContainerPlan) -> Door:
+    async def _begin(self, api: DockerApi, plan: ContainerPlan) -> RunnerHandle:
         """Make the container, and start it."""
         body, mounts, runner = await self._recipe(api, plan)
         name = container_name(self._state, plan.name)
         lender = ""
-        if self._streaming.is_used_for(plan.runtime):
-            lender = await self._streaming.lend_runner(api, name, body, runner)
+        if self._streams.is_used_for(plan.runtime):
+            lender = await self._streams.lend_runner(api, name, body, runner)
         try:
             container_id = await api.create(name, body)
         except BaseException as error:
@@ -142,7 +141,7 @@ class Maker:
             await remove_quietly(api, container_id)
             raise
 
-    async def _revive(self, api: DockerApi, plan: ContainerPlan, about: Mapping[str, Any]) -> Door:
+    async def _revive(self, api: DockerApi, plan: ContainerPlan, about: Mapping[str, Any]) -> RunnerHandle:
         """Start a stopped container if it equals the one that would be made now, else remove it. No command lives in it."""
         container_id = str(about["Id"])
         body, mounts, _ = await self._recipe(api, plan)
@@ -178,7 +177,7 @@ class Maker:
             raise image_missing(plan.image)
         owner = owner_of(plan, image)
         runner = await asyncio.to_thread(self._runner, machine_of(image))
-        is_stream = self._streaming.is_used_for(plan.runtime)
+        is_stream = self._streams.is_used_for(plan.runtime)
         mark = ""
         if not is_stream:
             if (lock := await asyncio.to_thread(self._lock)) is not None:
@@ -211,12 +210,12 @@ class Maker:
 
     async def _start(
         self, api: DockerApi, plan: ContainerPlan, container_id: str, mounts: Sequence[Mount]
-    ) -> Door:
-        is_stream = self._streaming.is_used_for(plan.runtime)
+    ) -> RunnerHandle:
+        is_stream = self._streams.is_used_for(plan.runtime)
         async with (
             contextlib.nullcontext()
             if is_stream
-            else ready_to_hand(self._layout, plan.name, lock=self._lock) as handing
+            else offered_socket(self._layout, plan.name, lock=self._lock) as handover
         ):
             try:
                 await api.start(container_id)
@@ -229,7 +228,7 @@ class Maker:
                     "mount_refused",
                     "A folder was replaced while it was being mounted; the container was removed.",
                 )
-            return await self._entrance.enter(api, plan, container_id, handing=handing)
+            return await self._access.enter(api, plan, container_id, handover=handover)
 
 
 def _in_words(error: StartFailed, plan: ContainerPlan) -> OutliveError:

@@ -1,7 +1,7 @@
-"""Containers that no socket reaches: `Streaming` puts the runner in, and starts their proxy on this machine (decision 122).
+"""Containers that no socket reaches: `StreamTransport` puts the runner in, and starts the container's proxy on this machine (decision 122).
 
-The proxy process listens on a socket as the container's runner would; the ferry that it starts carries the frames (`ferry`).
-Whether a container can be reached by a socket is found by `entrance`.
+The container's proxy listens on a socket as its runner would; the tunnel that it starts carries the frames (`ferry`).
+Whether a container can be reached by a socket is found by `runner_access`.
 """
 
 import asyncio
@@ -20,11 +20,10 @@ from typing import Any
 
 from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi, DockerSettings
-from outlive.backends.docker.door import Connect, Door
-from outlive.backends.docker.ferry import FERRY_FILE, LINKED_FILE, stand_argv
+from outlive.backends.docker.ferry import LINKED_FILE, TUNNEL_FILE, proxy_argv
 from outlive.backends.docker.mounts import RUNNER_FOLDER
 from outlive.backends.docker.recipe import aside_name, lender_recipe
-from outlive.backends.docker.socket_handover import LockToHand
+from outlive.backends.docker.runner_socket import Connect, LockPath, RunnerHandle
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.layout import Layout
 
@@ -35,7 +34,7 @@ _NOBODY = 65534  # owns the runner inside: the container's user must not replace
 _LOG_LINES = 3
 
 
-class Streaming:
+class StreamTransport:
     """The stream transport of one state folder, and whether it is used."""
 
     def __init__(
@@ -45,7 +44,7 @@ class Streaming:
         *,
         connect: Connect,
         runner: Callable[[str], str],
-        lock: LockToHand,
+        lock: LockPath,
     ) -> None:
         """The arguments are those of `Maker`."""
         self._lock = lock
@@ -90,57 +89,58 @@ class Streaming:
 
     def forget(self, name: str) -> None:
         """Record that a container is reached by sockets."""
-        Path(self._layout.container(name), FERRY_FILE).unlink(missing_ok=True)
+        Path(self._layout.container(name), TUNNEL_FILE).unlink(missing_ok=True)
 
-    async def enter(self, name: str, container_id: str, *, hub: str) -> Door:
-        """Return the way into a running container, once a stream leads into it; its first process listens at `hub`.
+    async def enter(self, name: str, container_id: str, *, multiplexer: str) -> RunnerHandle:
+        """Return the handle of a running container, once a stream leads into it; its first process listens at `multiplexer` for it.
 
         Raises:
             BackendUnavailable: No stream was open in time.
         """
         folder = self._layout.container(name)
-        await asyncio.to_thread(self._write, folder, container_id, hub)
+        await asyncio.to_thread(self._write, folder, container_id, multiplexer)
         deadline = time.monotonic() + _LINKS_S
-        door: Door | None = None
+        handle: RunnerHandle | None = None
         try:
             while time.monotonic() < deadline:
-                if door is None or not door.is_open():
-                    door = await self._stand(name, folder, door)
+                if handle is None or not handle.is_open():
+                    handle = await self._find_or_start(name, folder, handle)
                 elif await asyncio.to_thread(_is_linked, folder, container_id):
-                    found, door = door, None
+                    found, handle = handle, None
                     return found
                 await asyncio.sleep(_PAUSE_S)
         finally:
-            if door is not None:
-                door.close()
+            if handle is not None:
+                handle.close()
         raise BackendUnavailable(
             "docker_unavailable",
             f"No stream leads into the container {name} through the Docker daemon: {_last_words(folder)}",
             hint="See ferry.log in the container's folder of the state folder.",
         )
 
-    def _write(self, folder: str, container_id: str, hub: str) -> None:
+    def _write(self, folder: str, container_id: str, multiplexer: str) -> None:
         settings = {
             "host": self._settings.endpoint.host,
             "cert_folder": self._settings.endpoint.cert_folder,
             "container": container_id,
-            "command": [f"{RUNNER_FOLDER}/outlive-runner", "ferry", hub],
+            "command": [f"{RUNNER_FOLDER}/outlive-runner", "ferry", multiplexer],
             "runner": self._runner(platform.machine()),
             "asks": self._lock() is not None,
         }
         os.makedirs(f"{folder}/run", mode=0o700, exist_ok=True)
-        if os.path.islink(
-            at := f"{folder}/run/runner.sock"
-        ):  # left by a container that was reached by a socket
+        # A link is left by a container of this name that was reached by a socket.
+        if os.path.islink(at := f"{folder}/run/runner.sock"):
             os.unlink(at)
-        partial = Path(folder, f"{FERRY_FILE}.new")
+        partial = Path(folder, f"{TUNNEL_FILE}.new")
         partial.write_text(json.dumps(settings), "utf-8")
-        partial.replace(Path(folder, FERRY_FILE))
+        partial.replace(Path(folder, TUNNEL_FILE))
 
-    async def _stand(self, name: str, folder: str, door: Door | None) -> Door | None:
+    async def _find_or_start(
+        self, name: str, folder: str, handle: RunnerHandle | None
+    ) -> RunnerHandle | None:
         """Find the container's proxy on this machine, or start it."""
-        if door is not None:
-            door.close()
+        if handle is not None:
+            handle.close()
         found = await asyncio.to_thread(self._find, name)
         if found is None:
             await asyncio.to_thread(self._start, folder)
@@ -148,22 +148,24 @@ class Streaming:
             found = await asyncio.to_thread(self._find, name)
         return found
 
-    def _find(self, name: str) -> Door | None:
+    def _find(self, name: str) -> RunnerHandle | None:
         pid = folders.read_init(self._layout, name)
         try:
-            door = Door(self._layout.stand_socket(name), pid, connect=self._connect) if pid else None
+            handle = (
+                RunnerHandle(self._layout.stand_socket(name), pid, connect=self._connect) if pid else None
+            )
         except ProcessLookupError:
             return None
-        if door is not None and not door.is_open():
-            door.close()
+        if handle is not None and not handle.is_open():
+            handle.close()
             return None
-        return door
+        return handle
 
     def _start(self, folder: str) -> None:
         # It detaches itself; a second one ends at once. A failure shows when no proxy answers.
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
-                stand_argv(self._runner(platform.machine()), folder, asks=self._lock() is not None),
+                proxy_argv(self._runner(platform.machine()), folder, asks=self._lock() is not None),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -1,8 +1,8 @@
-"""Entering a running container: `Entrance` hands the runner its socket, and waits until it answers.
+"""Entering a running container: `RunnerAccess` hands the runner its socket, and waits until it answers.
 
 A command inside can disable its runner, for example by taking its descriptors away. The next command must start all the same: a
 container whose runner does not answer is removed, or, while commands live in it, set aside under another name. Making and
-starting containers belongs to `maker`; whether a runner answers is found by `door`.
+starting containers belongs to `maker`; whether a runner answers is found by `handle`.
 """
 
 import asyncio
@@ -14,10 +14,15 @@ from typing import Any
 
 from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi
-from outlive.backends.docker.door import Connect, Door
 from outlive.backends.docker.recipe import aside_name, is_current, is_set_aside
-from outlive.backends.docker.socket_handover import Handing, LockToHand, ready_to_hand
-from outlive.backends.docker.stream_transport import Streaming
+from outlive.backends.docker.runner_socket import (
+    Connect,
+    LockPath,
+    RunnerHandle,
+    SocketHandover,
+    offered_socket,
+)
+from outlive.backends.docker.stream_transport import StreamTransport
 from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
@@ -29,9 +34,8 @@ _GREETS_S = 5.0  # of a runner that listens
 _PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.1
 _KILLED = 137  # the exit code after SIGKILL: 128 + 9
-_MOST_ASIDE = (
-    3  # each has a container's limits: a caller that breaks runners must not get more and more of them
-)
+# Each has a container's limits: a caller that breaks runners must not get more and more of them.
+_MOST_ASIDE = 3
 
 
 class Again(Exception):
@@ -46,14 +50,14 @@ class _Silent(BackendUnavailable):
     """The daemon answers, the container runs, and its runner does not answer."""
 
 
-class Entrance:
+class RunnerAccess:
     """Enters containers of one state folder. Cancellation: safe; the next attempt finds what has been done."""
 
-    def __init__(self, layout: Layout, streaming: Streaming, *, connect: Connect, lock: LockToHand) -> None:
+    def __init__(self, layout: Layout, streams: StreamTransport, *, connect: Connect, lock: LockPath) -> None:
         """The arguments are those of `Maker`."""
         self._lock = lock
         self._layout = layout
-        self._streaming = streaming
+        self._streams = streams
         self._connect = connect
 
     async def go_in(
@@ -64,7 +68,7 @@ class Entrance:
         container_id: str,
         *,
         is_in_use: bool,
-    ) -> Door:
+    ) -> RunnerHandle:
         """Enter a container that ran before; `found` are all containers of this name, including those set aside.
 
         Raises:
@@ -92,23 +96,28 @@ class Entrance:
         await api.rename(container_id, aside_name(str(about["Name"]).lstrip("/"), container_id))
         raise Replaced
 
-    def standing(self, name: str, about: Mapping[str, Any]) -> Door | None:
-        """Return the way into a paused container; None when it was never entered. Blocks."""
+    def standing(self, name: str, about: Mapping[str, Any]) -> RunnerHandle | None:
+        """Return the handle of a paused container's runner; None when it was never entered. Blocks."""
         try:
-            door = Door(
+            handle = RunnerHandle(
                 self._layout.runner_socket(name), int(about["State"].get("Pid") or 0), connect=self._connect
             )
         except (ProcessLookupError, OSError):
             return None
-        if folders.read_init(self._layout, name) == door.pid and door.is_open():
-            return door
-        door.close()
+        if folders.read_init(self._layout, name) == handle.pid and handle.is_open():
+            return handle
+        handle.close()
         return None
 
     async def enter(
-        self, api: DockerApi, plan: ContainerPlan, container_id: str, *, handing: Handing | None = None
-    ) -> Door:
-        """Wait until the runner answers; `init` is written before. `handing` is given for a container that was started just now.
+        self,
+        api: DockerApi,
+        plan: ContainerPlan,
+        container_id: str,
+        *,
+        handover: SocketHandover | None = None,
+    ) -> RunnerHandle:
+        """Wait until the runner answers; `init` is written before. `handover` is given for a container that was started just now.
 
         Raises:
             Again: It has to be made anew, and reached by a stream.
@@ -120,23 +129,25 @@ class Entrance:
         if not about["State"].get("Running") or not pid:
             raise _died(about, plan)
         if _is_stream(about):
-            return await self._enter_by_stream(api, plan, container_id, hub=about["Config"]["Cmd"][-1])
-        await asyncio.to_thread(self._streaming.forget, plan.name)
-        is_new = handing is not None
+            return await self._enter_by_stream(
+                api, plan, container_id, multiplexer=about["Config"]["Cmd"][-1]
+            )
+        await asyncio.to_thread(self._streams.forget, plan.name)
+        is_new = handover is not None
         try:
-            door = Door(self._layout.runner_socket(plan.name), pid, connect=self._connect)
+            handle = RunnerHandle(self._layout.runner_socket(plan.name), pid, connect=self._connect)
         except ProcessLookupError:
             await self._try_stream(api, plan, container_id, is_new=is_new)
             raise await self._not_here(api, plan, container_id) from None
         try:
             await asyncio.to_thread(folders.write_init, self._layout, plan.name, pid)
-            if await self._introduce(plan, door, handing):
-                return door
-            is_dead = not door.is_alive
+            if await self._introduce(plan, handle, handover):
+                return handle
+            is_dead = not handle.is_alive
         except BaseException:
-            door.close()
+            handle.close()
             raise
-        door.close()
+        handle.close()
         if is_dead:
             raise _died(await _settled(api, container_id), plan)
         await self._try_stream(api, plan, container_id, is_new=is_new)
@@ -148,30 +159,31 @@ class Entrance:
             hint="The daemon must run on this machine, and see its files and processes as the server does.",
         )
 
-    async def _introduce(self, plan: ContainerPlan, door: Door, handing: Handing | None) -> bool:
+    async def _introduce(
+        self, plan: ContainerPlan, handle: RunnerHandle, handover: SocketHandover | None
+    ) -> bool:
         """Hand the runner its socket, if it has none yet, and wait for its greeting."""
-        if door.is_open():
-            return await door.answers(_GREETS_S)
-        if (
-            handing is None
-        ):  # the server that started it was killed before the handover, or has not handed over yet
+        if handle.is_open():
+            return await handle.answers(_GREETS_S)
+        # The server that started it was killed before the handover, or has not handed over yet.
+        if handover is None:
             await asyncio.to_thread(folders.prepare_hand, self._layout, plan.name)
-            async with ready_to_hand(self._layout, plan.name, lock=self._lock) as own:
-                return await self._introduce(plan, door, own)
+            async with offered_socket(self._layout, plan.name, lock=self._lock) as own:
+                return await self._introduce(plan, handle, own)
         deadline, pause_s = time.monotonic() + _LISTENS_S, _PAUSE_S
-        while not door.is_open():
-            if not door.is_alive or time.monotonic() > deadline:
+        while not handle.is_open():
+            if not handle.is_alive or time.monotonic() > deadline:
                 return False
-            await asyncio.to_thread(handing.turn, door.pid)
+            await asyncio.to_thread(handover.turn, handle.pid)
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
-        return await door.answers(_GREETS_S)
+        return await handle.answers(_GREETS_S)
 
     async def _enter_by_stream(
-        self, api: DockerApi, plan: ContainerPlan, container_id: str, *, hub: str
-    ) -> Door:
+        self, api: DockerApi, plan: ContainerPlan, container_id: str, *, multiplexer: str
+    ) -> RunnerHandle:
         try:
-            return await self._streaming.enter(plan.name, container_id, hub=hub)
+            return await self._streams.enter(plan.name, container_id, multiplexer=multiplexer)
         except BackendUnavailable:
             about = await api.inspect(container_id)
             if not about["State"].get("Running"):
@@ -185,7 +197,7 @@ class Entrance:
         if not is_new:
             return
         about = await _settled(api, container_id)
-        if about["State"].get("Running") and self._streaming.fall_back(plan.runtime):
+        if about["State"].get("Running") and self._streams.fall_back(plan.runtime):
             _logger.info("no socket leads into containers: streams are used", extra={"container": plan.name})
             await api.remove(container_id)
             raise Again
