@@ -339,7 +339,7 @@ async def test_no_daemon_is_said(site: Site) -> None:
             closed.bind(path)
         with pytest.raises(StartFailed) as caught:
             await site.ready(endpoint=Endpoint(host=f"unix://{path}"))
-        assert "nobody listens" in caught.value.message
+        assert "no process listens" in caught.value.message
 
 
 async def test_a_daemon_that_does_not_answer_is_given_up(site: Site) -> None:

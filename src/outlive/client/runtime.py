@@ -93,7 +93,7 @@ class Runtime(Protocol):
         """Return the result of `work`, which may block for milliseconds."""
 
     async def reach(self, find: Callable[[Callable[[], bool]], socket.socket]) -> socket.socket:
-        """Return the result of `find`, which may block for seconds; its argument tells whether the caller has given up."""
+        """Return the result of `find`, which may block for seconds; its argument says whether the caller has given up."""
 
     async def open(
         self,
@@ -149,7 +149,7 @@ def blocking(
 
 
 def refused(status: int, answer: bytes) -> Exception:
-    """Return the error that an answer's status and body tell; `Unreachable` where another moment may bring better."""
+    """Return the error for an answer's status and body; `Unreachable` where another moment may bring better."""
     try:
         body = json.loads(answer)
         slug, message, hint = str(body["error"]), str(body["message"]), str(body["hint"])

@@ -1,8 +1,8 @@
 """What can be asked of a running process: a value for each operation, which `Backend.control` carries out. Pure.
 
-A further operation is a class here, a branch in `engine.controls` that checks whether it makes sense, and one in each
-backend: type checkers name those that lack it. Writing to the input is a method of its own, because its bytes are not
-copied.
+A further operation is a class here, with the request that passes it on to another server, a branch in `engine.controls` that checks
+whether it makes sense, and one for the keeper in `backends.local`; type checkers ask for both. Writing to the input is a method of its own,
+because its bytes are not copied.
 """
 
 from dataclasses import dataclass, fields

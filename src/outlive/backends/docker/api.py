@@ -288,7 +288,7 @@ def _unreachable(host: str, error: BaseException) -> OutliveError:
             f"This user may not talk to the Docker daemon at {host}.",
             hint="Join the group docker (sudo usermod -aG docker $USER), and log in again.",
         )
-    reason = {errno.ENOENT: "there is no such socket", errno.ECONNREFUSED: "nobody listens"}.get(number)
+    reason = {errno.ENOENT: "there is no such socket", errno.ECONNREFUSED: "no process listens"}.get(number)
     return StartFailed(
         "docker_unavailable", f"The Docker daemon at {host} cannot be reached: {reason or error}."
     )

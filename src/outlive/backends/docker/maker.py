@@ -89,7 +89,7 @@ class Maker:
                     pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
         raise BackendUnavailable(
             "docker_unavailable",
-            f"The container {name} goes away as often as it is made: somebody removes it.",
+            f"The container {name} goes away as often as it is made: another program removes it.",
         )
 
     async def _bring_up(self, api: DockerApi, plan: ContainerPlan, *, is_in_use: bool) -> RunnerHandle:

@@ -53,7 +53,13 @@ class _Connection:
             with contextlib.suppress(ProcessNotFound):
                 await work
 
-        self._tasks.create_task(carry_out())
+        task = carry_out()
+        try:
+            self._tasks.create_task(task)
+        except RuntimeError:
+            # The group is shutting down: this connection has just ended, and the next one takes the process up.
+            task.close()
+            work.close()
 
     async def resume(self, process: RemoteProcess) -> None:
         """Follow a process from where its files end."""
