@@ -12,8 +12,8 @@ import pytest
 
 from outlive.cli.machine import capacity, probes
 from outlive.cli.machine import probes as cgroups
-from outlive.keeper.common.cgroups import group_of, mount_point
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.spawn import SHIM_VARIABLE
+from outlive.keeper.sandbox.cgroups import group_of, mount_point
 from tests.cli.launching import run
 from tests.keeper.client import KeeperRefused, until
 from tests.keeper.house import House

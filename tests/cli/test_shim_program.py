@@ -14,7 +14,7 @@ from outlive.backends.docker.runner_build import cache_folder, compiled_runner, 
 from outlive.cli.machine.probes import probe_shims
 from outlive.discovery import keeper as presence_keeper
 from outlive.discovery.keeper import ensure_keeper, find_shim
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.spawn import SHIM_VARIABLE
 from tests.cli.launching import run
 from tests.keeper.client import until
 from tests.keeper.house import House, sh, shim_program

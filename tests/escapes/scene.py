@@ -18,7 +18,7 @@ import outlive
 from outlive.core.command import Command, Profile
 from outlive.engine.commands.resolver import Resolved
 from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.sandbox.capabilities import Capabilities, read_offers
 from outlive.protocols.keeper import encode_message
 from tests.keeper.house import House

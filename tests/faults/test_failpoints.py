@@ -15,7 +15,7 @@ import pytest
 
 import outlive.keeper
 from outlive.core.identity import ProcessId, id_to_bytes
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.protocols.keeper import CauseCode
 from tests.contained.house import ContainedHouse
 from tests.keeper.client import KeeperRefused, until

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.spawn import SHIM_VARIABLE
 from tests.keeper import house as houses_of_tests
 from tests.keeper.conftest import build_house
 from tests.keeper.house import House

@@ -21,7 +21,7 @@ from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper.common.files import is_written, read_end
 from outlive.keeper.common.launch import ensure_keeper
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.protocols.frames import ExitRecord, PidRecord, decode_pid
 from tests.keeper.client import KeeperClient, KeeperGone, Reply, new_id, until
 from tests.support.processes import (

@@ -3,9 +3,9 @@
 import time
 
 from outlive.core.spec import Spec
+from outlive.keeper.supervisor.clients import Notifications
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
-from outlive.keeper.supervisor.notifications import Notifications
 from outlive.protocols.keeper import Doorbell, decode_doorbells
 from tests.keeper.client import new_id
 

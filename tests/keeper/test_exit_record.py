@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.spawn import SHIM_VARIABLE
 from tests.keeper.client import until
 from tests.keeper.house import House, shim_program
 from tests.support.processes import Gate, Marker, stat

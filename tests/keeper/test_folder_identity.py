@@ -12,9 +12,8 @@ from outlive.keeper.common.files import is_written, read_end
 from outlive.keeper.common.kernel import BOOT_ID
 from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
 from outlive.keeper.common.locks import take_lock
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from outlive.keeper.common.sockets import connect_unix, receive
-from outlive.keeper.common.spawn import keeper_argv
+from outlive.keeper.common.spawn import SHIM_VARIABLE, keeper_argv
 from tests.keeper.client import until
 from tests.keeper.house import House, sh, shim_program
 from tests.support.processes import Gate, is_alive

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from outlive.keeper.common.files import read_end
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.supervisor.starts.launcher import failed_start
 from outlive.protocols.keeper import Flags, encode_spec
 from tests.faults.plans import Plan

@@ -13,8 +13,7 @@ import pytest
 from outlive.backends.docker.runner_build import RUNNER_FLAGS, runner_sources
 from outlive.core.layout import Layout
 from outlive.keeper.common import locks
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
-from outlive.keeper.common.spawn import keeper_argv, keeper_environment, spawn_detached
+from outlive.keeper.common.spawn import SHIM_VARIABLE, keeper_argv, keeper_environment, spawn_detached
 from tests.keeper.house import House, sh, shim_program
 from tests.support.processes import Gate
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.files import is_written
-from outlive.keeper.common.journal import read_journal
+from outlive.keeper.common.files import is_written, read_journal
 from outlive.keeper.common.sockets import connect_unix
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment
 from outlive.protocols.keeper import VERSION, CauseCode

@@ -13,7 +13,7 @@ import pytest
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.layout import Layout
 from outlive.keeper.supervisor.loop import Loop
-from outlive.keeper.supervisor.unrecovered import Unrecovered
+from outlive.keeper.supervisor.process_table import Unrecovered
 from outlive.protocols.keeper import Phase, encode_spec
 from tests.keeper.client import new_id, until
 from tests.keeper.house import House, is_paused, sh

@@ -13,10 +13,10 @@ from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.kernel import unread_bytes
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.spawn import SHIM_VARIABLE
+from outlive.keeper.supervisor.clients import Notifications
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
-from outlive.keeper.supervisor.notifications import Notifications
 from outlive.keeper.supervisor.output import pump
 from outlive.keeper.supervisor.output.pump import BIG_PIPE_BYTES, Pump, fill_relay
 from outlive.protocols.frames import decode_idx

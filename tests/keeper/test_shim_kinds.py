@@ -13,8 +13,7 @@ from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
 from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
 from outlive.keeper.common.locks import take_lock
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
-from outlive.keeper.common.spawn import keeper_argv, keeper_environment, spawn_detached
+from outlive.keeper.common.spawn import SHIM_VARIABLE, keeper_argv, keeper_environment, spawn_detached
 from tests.keeper.client import until
 from tests.keeper.house import House, sh, shim_program
 from tests.support.processes import Gate, Marker, end, is_alive

@@ -17,16 +17,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.journal import Journal
+from outlive.keeper.common.files import Journal
 from outlive.keeper.common.kernel import unread_bytes
+from outlive.keeper.supervisor.clients import Notifications
 from outlive.keeper.supervisor.inputs import Inputs
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
-from outlive.keeper.supervisor.notifications import Notifications
 from outlive.keeper.supervisor.output import pump as relays
 from outlive.keeper.supervisor.output.pump import Pump
-from outlive.keeper.supervisor.process_table import ManagedProcesses
-from outlive.keeper.supervisor.unrecovered import Unrecovered
+from outlive.keeper.supervisor.process_table import ManagedProcesses, Unrecovered
 from outlive.protocols.frames import IDX
 from tests.keeper.client import new_id
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from outlive.keeper.common import sockets
 from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
 from outlive.keeper.common.locks import take_lock
-from outlive.keeper.common.shim_program import SHIM_LINK
+from outlive.keeper.common.spawn import SHIM_LINK
 from outlive.protocols.frames import encode_secrets
 from tests.runner.playing import PATIENCE_S, Supervisor, exec_spec, in_memory
 from tests.support.processes import descendants, end

@@ -12,8 +12,7 @@ from pathlib import Path
 import outlive
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
-from outlive.keeper.common.spawn import keeper_environment
+from outlive.keeper.common.spawn import SHIM_VARIABLE, keeper_environment
 from tests.keeper.client import until
 from tests.keeper.house import House, shim_program
 from tests.support.run_mark import open_folder_of_run

@@ -11,8 +11,8 @@ from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.lifecycle import Cause, State
 from outlive.engine import Engine
 from outlive.engine.commands.sandbox import SandboxSettings
-from outlive.keeper.common.cgroups import find_limits
 from outlive.keeper.sandbox.capabilities import Capabilities
+from outlive.keeper.sandbox.cgroups import find_limits
 from outlive.keeper.sandbox.steps import Machine, SandboxPlace, bounds_of
 from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.house import House

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.cgroups import LEAF, mount_point, remove_groups
+from outlive.keeper.sandbox.cgroups import LEAF, mount_point, remove_groups
 
 _ROOT = mount_point("cgroup2", "")
 _CAN_MAKE = _ROOT is not None and os.access(_ROOT, os.W_OK) and os.geteuid() == 0

@@ -5,7 +5,7 @@ import os
 import resource
 from collections.abc import Iterator
 
-from outlive.keeper.common.cgroups import group_of, mount_point
+from outlive.keeper.sandbox.cgroups import group_of, mount_point
 from outlive.keeper.supervisor.starts.launcher import most_processes
 from outlive.keeper.supervisor.starts.prepared_folders import descriptors_of_folders
 

@@ -28,11 +28,11 @@ from outlive.core.command import Profile
 from outlive.core.errors import OutliveError
 from outlive.core.layout import Layout
 from outlive.discovery.keeper import find_shim
-from outlive.keeper.common.cgroups import group_of, mount_point
 from outlive.keeper.common.disk import look_at
 from outlive.keeper.common.kernel import become_subreaper, pidfd_exit_status, punch_hole
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
+from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers
+from outlive.keeper.sandbox.cgroups import group_of, mount_point
 
 
 def probe_cgroup_v2() -> tuple[bool, str]:

@@ -22,8 +22,7 @@ from outlive.core.layout import Layout
 from outlive.discovery.server_lock import ServerLock
 from outlive.discovery.state_folder import layout_of
 from outlive.keeper.common.callers import Ancestry
-from outlive.keeper.common.files import read_pid
-from outlive.keeper.common.journal import read_journal
+from outlive.keeper.common.files import read_journal, read_pid
 from outlive.policy.access import Scope
 from outlive.policy.tokens import Token, find_token
 from outlive.store.audit_chain import FIRST

@@ -19,10 +19,9 @@ import time
 
 from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
-from outlive.keeper.common.failpoints import hit
-from outlive.keeper.common.files import is_written, read_end, read_small, write_whole
-from outlive.keeper.common.journal import read_journal
+from outlive.keeper.common.files import is_written, read_end, read_journal, read_small, write_whole
 from outlive.keeper.common.locks import holder_of
+from outlive.keeper.common.spawn import hit
 from outlive.protocols.frames import COPIED, ExitRecord, decode_identity, encode_exit, encode_identity
 
 

@@ -20,9 +20,8 @@ from outlive.keeper.common import sockets
 from outlive.keeper.common.disk import look_at
 from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.locks import holder_of
-from outlive.keeper.common.shim_program import SHIM_VARIABLE
 from outlive.keeper.common.sockets import connect_unix
-from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, keeper_argv, keeper_environment
+from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, SHIM_VARIABLE, keeper_argv, keeper_environment
 from outlive.protocols.keeper import decode_message, encode_message
 
 _HOST_PATIENCE_S = 3.0  # one that hangs or is being started again must not keep commands from running

@@ -6,7 +6,7 @@ a command or its output; shims and the supervisor do.
 
 Packets on guardian.sock, from the supervisor: `fork` or `exec` with one descriptor for each new shim (its link), `pong`,
 `retire`. To the supervisor: `hello PID [exec] forked`, `ping`, and `forked` once the links of a request are closed here.
-`exec` asks for shims that are a program of their own (`common.shim_program`). A hello without the word `exec`, also a later
+`exec` asks for shims that are a program of their own (`common.spawn`). A hello without the word `exec`, also a later
 one, says that there is no such program; then an `exec` is carried out as a `fork`.
 """
 
@@ -22,14 +22,18 @@ import time
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
 from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.failpoints import hit
 from outlive.keeper.common.files import write_whole
 from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.kernel import become_subreaper, set_dumpable, stat_fields
 from outlive.keeper.common.lock_proof import WatchedLock
 from outlive.keeper.common.locks import forget_retirement, holder_of, is_in_place, is_retired, take_lock
-from outlive.keeper.common.shim_program import ShimProgram
-from outlive.keeper.common.spawn import restore_soft_limit, spawn_with_lock, take_handed_lock
+from outlive.keeper.common.spawn import (
+    ShimProgram,
+    hit,
+    restore_soft_limit,
+    spawn_with_lock,
+    take_handed_lock,
+)
 from outlive.keeper.common.standard_files import log, use_standard_files
 from outlive.keeper.guardian import shim
 from outlive.keeper.guardian.shim_maker import ShimMaker

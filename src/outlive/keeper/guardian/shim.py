@@ -36,11 +36,11 @@ import socket
 import time
 from collections.abc import Iterable
 
-from outlive.keeper.common import plain_spawn, sockets
-from outlive.keeper.common.failpoints import hit
+from outlive.keeper.common import sockets
 from outlive.keeper.common.kernel import BOOT_ID, become_subreaper, boottime_ns, start_ticks
 from outlive.keeper.common.lock_proof import WatchedLock
-from outlive.keeper.guardian.shim_files import add_line, add_secrets, open_empty, read_whole
+from outlive.keeper.common.spawn import hit
+from outlive.keeper.guardian.shim_files import add_line, add_secrets, open_empty, read_whole, spawn_command
 from outlive.keeper.sandbox import confine
 from outlive.protocols.frames import (
     EXTENDED,
@@ -283,7 +283,7 @@ class Shim(Holdings):
                     if init:  # recorded, so that a supervisor can end the whole PID namespace without us
                         add_line(self._folder + b"/init", b"%d %d\n" % (init, start_ticks(init)))
                 else:
-                    self._pid = plain_spawn.spawn(program, argv, env, self._fds, umask=umask)
+                    self._pid = spawn_command(program, argv, env, self._fds, umask=umask)
                 hit("shim.spawned")
                 place = b"record"
                 self._ticks = start_ticks(self._pid)

@@ -1,4 +1,4 @@
-"""Where shims come from: `ShimMaker` forks them from the guardian, or executes a program (`common.shim_program`).
+"""Where shims come from: `ShimMaker` forks them from the guardian, or executes a program (`common.spawn`).
 
 The guardian decides when shims are made and how many; what a shim does is in `shim`.
 """
@@ -7,8 +7,7 @@ import errno
 import os
 from collections.abc import Callable, Collection
 
-from outlive.keeper.common.failpoints import hit
-from outlive.keeper.common.shim_program import ShimProgram
+from outlive.keeper.common.spawn import ShimProgram, hit
 from outlive.keeper.guardian import shim
 
 # fork(2) fails with these when the limit of the user or of a control group is reached, or memory is exhausted.

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from outlive.core.command import Profile
 from outlive.core.layout import Layout
-from outlive.keeper.common.cgroups import find_limits
 from outlive.keeper.common.kernel import become_subreaper
 from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment
 from outlive.keeper.sandbox import confine
 from outlive.keeper.sandbox import kernel_calls as calls
+from outlive.keeper.sandbox.cgroups import find_limits
 from outlive.keeper.sandbox.steps import MIN_LANDLOCK, Machine, SandboxPlace, bounds_of
 
 # Seconds for all attempts together; they usually take 0.06 s, a loaded machine takes longer.

@@ -1,8 +1,8 @@
 """The supervisor's local socket: connections of servers and of the command line, requests in, replies and doorbells out.
 
-A doorbell is a record of a process's newest state, sent to servers when it changes. A slow server never blocks the pump: a
-doorbell that cannot be sent now waits in a dict, where a newer state replaces it. What a request means is decided in
-`requests`.
+A doorbell is a record of a process's newest state, sent to servers when it changes. `Notifications` collects what changed until
+the end of a turn; `ControlClients` sends it. A slow server never blocks the pump: a doorbell that cannot be sent now waits in
+a dict, where a newer state replaces it. What a request means is decided in `requests`.
 """
 
 import os
@@ -15,7 +15,6 @@ from outlive.keeper.common import sockets
 from outlive.keeper.common.callers import AcceptTurns, PeerProcess
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess
-from outlive.keeper.supervisor.notifications import Notifications
 from outlive.protocols.keeper import (
     DOORBELLS_PER_PACKET,
     RECORD,
@@ -23,6 +22,57 @@ from outlive.protocols.keeper import (
     decode_message,
     encode_message,
 )
+
+_LATER_S = 0.05  # a change that a user does not wait for
+_BULK_S = 0.004  # a stream in full flow: at most 250 doorbells a second, however often it moves
+
+
+class Notifications:
+    """Collects changes until the end of a turn, when `take` hands out each process's newest state once."""
+
+    def __init__(self, loop: Loop) -> None:
+        """Begin without changes."""
+        self._loop = loop
+        self._dirty: dict[bytes, ManagedProcess] = {}
+        # What is due within each delay, and the delays whose timer runs.
+        self._due: dict[float, dict[bytes, ManagedProcess]] = {_LATER_S: {}, _BULK_S: {}}
+        self._timed: set[float] = set()
+
+    def touch(self, kept: ManagedProcess) -> None:
+        """Send servers the newest state of a process at the end of this turn."""
+        self._dirty[kept.key] = kept
+
+    def touch_later(self, kept: ManagedProcess, within_s: float = _LATER_S) -> None:
+        """Send it within 50 ms (or `within_s`, one of the two delays), or with the next change, which mostly comes sooner."""
+        self._due[within_s][kept.key] = kept
+        if within_s not in self._timed:
+            self._timed.add(within_s)
+            self._loop.later(within_s, partial(self._be_due, within_s))
+
+    def touch_bulk(self, kept: ManagedProcess) -> None:
+        """Send it within 4 ms, however often the stream moves in between."""
+        self.touch_later(kept, _BULK_S)
+
+    def _be_due(self, within_s: float) -> None:
+        self._timed.discard(within_s)
+        self._dirty.update(self._due[within_s])
+
+    def take(self) -> dict[bytes, bytes]:
+        """Return the doorbells of what changed since the last call, by key; a state that was sent already is left out."""
+        dirty = self._dirty
+        if not dirty:
+            return {}
+        self._dirty = {}
+        # What is sent now needs no later doorbell for its earlier change.
+        for within_s, due in self._due.items():
+            if due:
+                self._due[within_s] = {key: kept for key, kept in due.items() if key not in dirty}
+        bells = {}
+        for key, kept in dirty.items():
+            if (bell := kept.doorbell()) != kept.told:
+                bells[key] = kept.told = bell
+        return bells
+
 
 _SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
 # Connections from inside commands, which may only pass on a standard input: they must not take all our descriptors. The first

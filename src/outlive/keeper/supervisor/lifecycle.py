@@ -19,13 +19,12 @@ from outlive.keeper.common.callers import Ancestry, PeerProcess
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.kernel import start_ticks
 from outlive.keeper.common.standard_files import log
-from outlive.keeper.supervisor.clients import ControlClient, ControlClients, Handle, Lend
+from outlive.keeper.supervisor.clients import ControlClient, ControlClients, Handle, Lend, Notifications
 from outlive.keeper.supervisor.endings.terminator import Terminator
 from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.lock_challenge import PROVES
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Answer
-from outlive.keeper.supervisor.notifications import Notifications
 from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
 from outlive.protocols.keeper import VERSION, CauseCode, Flags

@@ -18,11 +18,10 @@ from outlive.keeper.supervisor.endings.terminator import Terminator
 from outlive.keeper.supervisor.endings.tree_control import TreeControl
 from outlive.keeper.supervisor.inputs import Inputs, PassedStdin
 from outlive.keeper.supervisor.lifecycle import Lifecycle
-from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess
+from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess, set_window_size
 from outlive.keeper.supervisor.output.limits import OutputLimits
 from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.process_table import ManagedProcesses
-from outlive.keeper.supervisor.starts.descriptors import set_window_size
 from outlive.keeper.supervisor.starts.launcher import Launcher, known_start
 from outlive.protocols.frames import encode_secrets
 from outlive.protocols.keeper import VERSION, CauseCode, Phase

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from outlive.keeper.common import sockets
 from outlive.keeper.common.files import write_once
 from outlive.keeper.common.kernel import boottime_ns
+from outlive.keeper.supervisor.clients import Notifications
 from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
 from outlive.keeper.supervisor.endings.orphans import Orphans
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
-from outlive.keeper.supervisor.notifications import Notifications
 from outlive.keeper.supervisor.output.pump import use_relay
 from outlive.keeper.supervisor.starts.container_links import take_birth
 from outlive.keeper.supervisor.starts.launcher import failed_start

@@ -14,14 +14,15 @@ from typing import TypeVar
 
 from outlive.core.layout import Layout
 from outlive.keeper.common.disk import Reserve
+from outlive.keeper.common.files import Journal, read_journal
 from outlive.keeper.common.folder_identity import claim_folder
-from outlive.keeper.common.journal import Journal, read_journal
 from outlive.keeper.common.kernel import become_subreaper, set_dumpable
 from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
 from outlive.keeper.common.locks import is_retired, take_lock
 from outlive.keeper.common.spawn import take_handed_lock
 from outlive.keeper.common.standard_files import log, use_standard_files
 from outlive.keeper.supervisor.capability_probe import CapabilityProbe
+from outlive.keeper.supervisor.clients import Notifications
 from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
 from outlive.keeper.supervisor.endings.orphans import Orphans, Reaper
 from outlive.keeper.supervisor.endings.takeover import Takeover
@@ -32,16 +33,14 @@ from outlive.keeper.supervisor.lifecycle import Lifecycle
 from outlive.keeper.supervisor.lock_challenge import LockChallenge
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess
-from outlive.keeper.supervisor.notifications import Notifications
 from outlive.keeper.supervisor.output.limits import OutputLimits
 from outlive.keeper.supervisor.output.pump import Pump
-from outlive.keeper.supervisor.process_table import ManagedProcesses
+from outlive.keeper.supervisor.process_table import ManagedProcesses, Unrecovered
 from outlive.keeper.supervisor.requests import Requests
 from outlive.keeper.supervisor.shim_events import ShimEvents
 from outlive.keeper.supervisor.starts.container_links import ContainerLinks
 from outlive.keeper.supervisor.starts.launcher import Launcher
 from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
-from outlive.keeper.supervisor.unrecovered import Unrecovered
 from outlive.protocols.keeper import CauseCode
 
 _LOCK_PATIENCE_S = 2.0  # a predecessor that was killed keeps its lock until the kernel has closed its files

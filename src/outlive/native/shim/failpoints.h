@@ -1,4 +1,4 @@
-/* Places where a test may kill this process, as src/outlive/keeper/common/failpoints.py has them: armed by
+/* Places where a test may kill this process, as src/outlive/keeper/common/spawn.py has them: armed by
    OUTLIVE_FAILPOINT="name@token-file", whose file is consumed, so that the successor does not die at the same place. */
 #ifndef OUTLIVE_SHIM_FAILPOINTS_H
 #define OUTLIVE_SHIM_FAILPOINTS_H

@@ -13,11 +13,11 @@ import signal
 import time
 from collections.abc import Callable
 
-from outlive.keeper.common.cgroups import ran_out_of_memory, remove_groups
 from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.failpoints import hit
 from outlive.keeper.common.files import read_end, write_once, write_whole
 from outlive.keeper.common.kernel import BOOT_ID, boottime_ns
+from outlive.keeper.common.spawn import hit
+from outlive.keeper.sandbox.cgroups import ran_out_of_memory, remove_groups
 from outlive.keeper.supervisor.endings.terminator import Terminator
 from outlive.keeper.supervisor.endings.tree_control import TreeControl
 from outlive.keeper.supervisor.loop import Loop

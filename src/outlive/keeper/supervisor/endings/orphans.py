@@ -15,7 +15,6 @@ from collections.abc import Callable
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets, tree
 from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.failpoints import hit
 from outlive.keeper.common.files import is_written, read_end, read_exit, read_pid, write_whole
 from outlive.keeper.common.kernel import (
     BOOT_ID,
@@ -26,6 +25,7 @@ from outlive.keeper.common.kernel import (
     start_ticks,
     stat_fields,
 )
+from outlive.keeper.common.spawn import hit
 from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess

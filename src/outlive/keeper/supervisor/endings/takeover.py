@@ -14,10 +14,9 @@ from collections.abc import Callable
 from outlive.core.identity import id_to_bytes
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
-from outlive.keeper.common.failpoints import hit
-from outlive.keeper.common.files import is_written, read_end, read_pid, read_small
-from outlive.keeper.common.journal import Journal
+from outlive.keeper.common.files import Journal, is_written, read_end, read_pid, read_small
 from outlive.keeper.common.kernel import BOOT_ID, open_pidfd
+from outlive.keeper.common.spawn import hit
 from outlive.keeper.supervisor.endings.exit_handler import EXIT_FLAGS, ExitHandler
 from outlive.keeper.supervisor.endings.orphans import Orphans
 from outlive.keeper.supervisor.lock_challenge import LockChallenge

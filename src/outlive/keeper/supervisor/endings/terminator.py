@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 
 from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.failpoints import hit
 from outlive.keeper.common.files import write_whole
 from outlive.keeper.common.kernel import boottime_ns
+from outlive.keeper.common.spawn import hit
 from outlive.keeper.supervisor.endings.tree_control import TreeControl
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess

@@ -19,14 +19,13 @@ from collections.abc import Callable
 
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
-from outlive.keeper.common.failpoints import hit
 from outlive.keeper.common.files import read_small
 from outlive.keeper.common.kernel import BOOT_ID, boottime_ns, pid_behind, start_ticks, stat_fields
+from outlive.keeper.common.spawn import hit
 from outlive.keeper.supervisor.lock_challenge import LockChallenge
 from outlive.keeper.supervisor.loop import Loop
-from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
+from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink, in_memory, lost_of, open_ends
 from outlive.keeper.supervisor.output.pump import Pump
-from outlive.keeper.supervisor.starts.descriptors import in_memory, lost_of, open_ends
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
 from outlive.protocols.frames import pid_line
 

@@ -14,17 +14,22 @@ from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper.common import sockets
 from outlive.keeper.common.disk import FULL, look_at
-from outlive.keeper.common.failpoints import hit
-from outlive.keeper.common.files import read_any, read_end, read_pid, write_prepared
-from outlive.keeper.common.journal import Journal
+from outlive.keeper.common.files import Journal, read_any, read_end, read_pid, write_prepared
+from outlive.keeper.common.spawn import hit
 from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.inputs import PassedStdin
 from outlive.keeper.supervisor.loop import Loop
-from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess, ShimLink, Stream
+from outlive.keeper.supervisor.managed_process import (
+    Answer,
+    ManagedProcess,
+    ShimLink,
+    Stream,
+    lost_of,
+    open_ends,
+)
 from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.starts.container_links import ContainerLinks
-from outlive.keeper.supervisor.starts.descriptors import lost_of, open_ends
 from outlive.keeper.supervisor.starts.prepared_folders import PreparedFolder, PreparedFolders
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
 from outlive.protocols.frames import WITHDRAWN
