@@ -3,11 +3,8 @@
 No task and no thread is reserved for reading. One of the waiting callers reads, and wakes another when a frame is meant for that
 one. While no caller waits, nothing is read, the socket fills, and the server waits: that is the whole back-pressure.
 
-What a frame means is decided by `conversation`; opening connections, and opening them again, belongs to `link`.
-
-The state of one connection: `Conversation`, requests and their answers, and the messages not taken yet. Pure.
-
-Frames go in, values come out. Sockets, and the callers that wait, belong to `channel`.
+`Conversation` decides what a frame means: requests and their answers, and the messages that were not taken yet. It is pure: frames go in,
+values come out. Opening connections, and opening them again, belongs to `link`.
 """
 
 import base64

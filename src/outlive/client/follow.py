@@ -1,7 +1,7 @@
-"""What comes by itself, over any number of connections: output of a process, each byte once (`AsyncFollow`), and events (`AsyncEvents`).
+"""Output and events as they come, over any number of connections: `AsyncFollow` and `AsyncEvents`, with their blocking twins.
 
-`Follow` and `Events` are their blocking twins. `Position` (pure) is the reader's place in the output: it drops bytes that come a second
-time after a reconnection, and refuses a hole. Opening connections again belongs to `link`; pages of recorded output to `process`.
+`Position` (pure) is the reader's place in the output: it drops bytes that come a second time after a reconnection, and refuses a
+hole. Opening connections again belongs to `link`; pages of recorded output to `process`.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """The options of a start: `StartOptions`, and how they become parameters of `execute`. Pure.
 
-Nothing is validated here: the server does that once, for every frontend. Users see the types and `operations.start` may not be imported
-(it takes msgspec along), so the options are spelled out once more; tests/client/test_options.py compares the two.
+Nothing is validated here: the server does that once, for every frontend. The options stand in `operations.start`, too, which may not be
+imported: it takes msgspec along, and users see these types. tests/client/test_options.py compares the two.
 """
 
 import base64

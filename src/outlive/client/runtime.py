@@ -1,4 +1,4 @@
-"""How the client waits and opens sockets, as protocols: `Runtime`, `Transport`, `WakeEvent`; without an event loop `run` and `blocking`.
+"""How the client waits and opens sockets, as protocols: `Runtime`, `Transport`, `WakeEvent`. Without an event loop: `run`, `blocking`.
 
 The client is written once, in coroutines. With `asyncio_runtime` they wait as coroutines do. With `thread_runtime` every await
 blocks the thread instead, so the coroutine ends in its first step, and `run` returns its result; `blocking` makes a method of the

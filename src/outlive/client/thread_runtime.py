@@ -2,9 +2,8 @@
 
 Its twin with an event loop is `asyncio_runtime`; what both promise stands in `runtime`.
 
-A WebSocket over a Unix socket, for the blocking client on the server's own machine (RFC 6455, the client's side).
-
-Used instead of the `websockets` package, whose import takes 0.1 s, longer than many commands, and which spends a thread and two
+`LocalWire` is a WebSocket over a Unix socket, for the blocking client on the server's own machine (RFC 6455, the client's side). It is
+used instead of the `websockets` package, whose import takes 0.1 s, longer than many commands, and which spends a thread and two
 copies on long output. It understands only what our own server sends: whole frames, no extensions. TCP belongs to `wire`.
 """
 

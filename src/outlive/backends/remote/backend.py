@@ -1,6 +1,6 @@
 """A node as a place of execution: `RemoteBackend`, put together from its parts.
 
-What the node reports is kept in ordinary process folders (`folder`), so that every reader of logs and records finds it as if the command
+What the node reports is kept in ordinary process folders (`folder`): every reader of logs and records finds it as if the command
 had run here. Starts and requests belong to `requests`, the news of the node to `follower`, its connection to `link`.
 """
 

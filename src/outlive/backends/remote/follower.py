@@ -1,7 +1,7 @@
 """The processes of one node followed: from its news to folders and doorbells, over any number of connections.
 
-`NodeFollower` listens to one connection after another; `_Connection` is what is done over one of them for each process. One task reads,
-others ask. A connection that ends cancels all of them, and the next one begins where the files end.
+`NodeFollower` listens to one connection after another; `_Connection` is what is done over one of them for each process. One task
+reads, others ask. A connection that ends cancels all of them, and the next one begins where the files end.
 """
 
 import asyncio

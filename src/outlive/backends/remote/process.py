@@ -1,7 +1,8 @@
 """The processes of a node as this server knows them: what the node has reported of each, and what follows from that here.
 
-`RemoteProcess` is one of them, `NodeProcesses` the table of all, and `OutputWriter` brings their output to their folders. Only the event
-loop's thread touches them; files are `ProcessFolder`'s, and written in threads. Requests to the node belong to `follower` and `requests`.
+`RemoteProcess` is one of them, `NodeProcesses` the table of all, and `OutputWriter` brings their output to their folders. Only
+the event loop's thread touches them; files are `ProcessFolder`'s, and are written in threads. Requests to the node belong to
+`follower` and `requests`.
 """
 
 import asyncio

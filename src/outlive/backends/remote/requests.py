@@ -1,7 +1,7 @@
 """What a node is asked: `NodeRequests` sends a request, `NodeControls` passes on what is done to a process, `NodeStarts` starts one.
 
-A start is put down here before the node is asked for it: whatever dies in between, it is asked for again under the same name, and runs
-once. What the node reports by itself belongs to `follower`.
+A start is recorded here before the node is asked for it: whatever dies in between, it is asked for again under the same name, and
+runs once. What the node reports by itself belongs to `follower`.
 """
 
 import asyncio
@@ -228,7 +228,7 @@ class NodeStarts:
 
     async def _outcome(self, task: asyncio.Task[_Outcome]) -> _Outcome:
         if self._link.is_away and not task.done():
-            await asyncio.sleep(0)  # a start of which nothing was put down is refused in its first step
+            await asyncio.sleep(0)  # a start of which nothing was recorded is refused in its first step
         if task.done():
             return task.result()
         async with self._link.asking():
