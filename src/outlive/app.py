@@ -44,7 +44,7 @@ from outlive.policy.redaction import Redactor
 from outlive.policy.secret_patterns import parse_patterns
 from outlive.server.access.authenticator import Authenticator, TokenBook
 from outlive.server.access.guard import Guard, Names
-from outlive.server.access.peers import PEER, Peers, still_lives
+from outlive.server.access.peers import Peers
 from outlive.server.error_formats import ErrorFormats
 from outlive.server.http.boundary import AuditedErrors, ErrorBoundary
 from outlive.server.http.front_page import HEALTH_PATH, front_routes, unknown_path
@@ -143,8 +143,7 @@ class Application:
             path=layout.bridge,
             port=self._bridge_port,
             own=Access(principal=f"uid:{own_uid}", scope=Scope.RUN),
-            identify=lambda scope: self._peers.identity(scope["state"][PEER]),
-            lives=still_lives,
+            peers=self._peers,
             take=self._take,
         )
 

@@ -7,7 +7,7 @@ terminals to `host`.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -25,7 +25,7 @@ from outlive.frontends.bridge.transport import AcceptedTransport, BridgeSettings
 from outlive.policy.access import Access
 from outlive.policy.access import Scope as AccessScope
 from outlive.server.access.guard import access_of
-from outlive.server.access.peers import PEER, Peer
+from outlive.server.access.peers import PEER, Peer, Peers, still_lives
 from outlive.server.limiters import Take
 
 _logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ _TRY_AGAIN_LATER = 1013  # IANA, WebSocket Close Code Number Registry
 
 
 class BridgeFrontend:
-    """Serves extensions. Serve `routes()` inside `async with door`, that inside `async with engine`."""
+    """Serves extensions. Serve `routes()` inside `async with frontend`, that inside `async with engine`."""
 
     def __init__(
         self,
@@ -50,8 +50,7 @@ class BridgeFrontend:
         path: str,
         port: int | None,
         own: Access,
-        identify: Callable[[Scope], Awaitable[str]],
-        lives: Callable[[str], bool],
+        peers: Peers,
         take: Take = lambda _principal, _count: 0.0,
     ) -> None:
         """Build it; nothing is read or opened yet.
@@ -63,16 +62,15 @@ class BridgeFrontend:
             path: The file that keeps the list of terminals.
             port: The only TCP port where extensions are served; None: only the Unix socket.
             own: The rights of an extension that the server has connected to.
-            identify: Returns a name of the process that has opened a connection; "" when it is not known.
-            lives: Returns whether such a process still runs.
+            peers: Names the process that has opened a connection.
             take: Counts a message, and returns the seconds to wait before it is read.
         """
         self._settings = settings
         self._port = port
         self._own_access = own
-        self._identify = identify
+        self._peers = peers
         self._take = take
-        self._owners = TerminalOwners(trusted_s=settings.trusted_s, lives=lives)
+        self._owners = TerminalOwners(trusted_s=settings.trusted_s, lives=still_lives)
         self._state_file = StateFile(path, self._owners.document)
         self._own = OwnExtensions(engine, terminals)
         self._host = VsCodeTerminals(engine, terminals, self._owners, self._state_file, self._own, settings)
@@ -115,7 +113,7 @@ class BridgeFrontend:
 
     async def _serve(self, websocket: WebSocket) -> None:
         access = access_of(websocket.scope)
-        process = await self._identify(websocket.scope)
+        process = await self._peers.identity(websocket.scope["state"][PEER])
         host = websocket.client.host if websocket.client else "unix"
         key = process or f"{access.principal} {host}"
         if len(self._open) < self._settings.max_extensions:

@@ -91,7 +91,7 @@ _INVALID_REQUEST = -32600  # JSON-RPC 2.0, section 5.1
 async def send_rpc_error(
     scope: Scope, send: Send, *, status: int, error: str, message: str, hint: str, headers: Headers = ()
 ) -> None:
-    """Answer with a JSON-RPC error whose data has slug and hint, as on the JSON-RPC door."""
+    """Answer with a JSON-RPC error whose data has slug and hint, as over JSON-RPC."""
     data = {"reason": error, "hint": worded(error, hint, "mcp")}
     shown = {"code": _INVALID_REQUEST, "message": message, "data": data}
     body = {"jsonrpc": "2.0", "id": None, "error": shown}
