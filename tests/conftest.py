@@ -33,8 +33,7 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Name what has failed when it fails: a run takes minutes, and one that is killed prints no summary."""
     if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
-        sys.__stderr__.write(f"\nFAILED at once: {report.nodeid} ({report.when})\n")
-        sys.__stderr__.flush()
+        print(f"\nFAILED at once: {report.nodeid} ({report.when})", file=sys.__stderr__, flush=True)
 
 
 @pytest.fixture(autouse=True)
