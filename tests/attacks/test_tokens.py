@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import websockets
 
-from outlive.policy.tokens import digest_of
+from outlive.policy.access import digest_of
 from tests.attacks.attacking import Requests, create_token
 from tests.support.fixtures import ServerFactory
 from tests.support.raw import upgrade

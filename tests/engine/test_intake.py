@@ -5,8 +5,7 @@ from typing import Any
 from outlive.core.process import Owner
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process import Process
-from outlive.engine.processes.process_table import ProcessTable
-from outlive.engine.processes.registry_feed import LiveTable
+from outlive.engine.processes.process_table import LiveTable, ProcessTable
 from outlive.store.rows import ProcessFilter
 from tests.store.rows import a_row
 

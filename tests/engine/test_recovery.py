@@ -118,10 +118,9 @@ async def test_an_end_that_nobody_saw_is_found_exactly(own_house: House, gate: G
         record = (await engine.queries.find(cancelled.process_id)).record
         assert (record.exit_signal, record.cause) == (15, Cause.CANCEL)
         assert record.error == "Cancelled before the server died."
-        assert [one.process_id for one in await engine.connections.ended_of("c1")] == [
-            natural.process_id,
-            cancelled.process_id,
-        ]
+        assert engine.connections.live_of("c1") == []
+        ended = await engine.queries.list(ProcessFilter(connection_id="c1"))
+        assert [one.process_id for one in reversed(ended)] == [natural.process_id, cancelled.process_id]
 
 
 async def test_a_lost_registry_is_rebuilt_from_the_folders(own_house: House) -> None:

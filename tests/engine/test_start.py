@@ -224,8 +224,8 @@ async def test_many_short_commands_at_once(engine: Engine) -> None:
         assert process.record.exit_code == number % 256
         assert await output_of(process) == (b"%d\n" % number, b"")
     await asyncio.gather(*[settled(engine, process) for process in processes])
-    ended = await engine.connections.ended_of("many")
-    assert [one.process_id for one in ended] == sorted(process.process_id for process in processes)
+    ended = await engine.queries.list(ProcessFilter(connection_id="many"), limit=1000)
+    assert [one.process_id for one in reversed(ended)] == sorted(process.process_id for process in processes)
     page = await engine.queries.list(ProcessFilter(connection_id="many"), limit=100)
     rest = await engine.queries.list(
         ProcessFilter(connection_id="many", before=page[-1].process_id), limit=100

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.errors import StoreCorrupt
-from outlive.policy.access import Scope
-from outlive.policy.tokens import NAME, Token, decode_tokens, digest_of, encode_tokens, find_token
+from outlive.policy.access import NAME, Scope, Token, decode_tokens, digest_of, encode_tokens, find_token
 
 _NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 _TOKENS = st.builds(

@@ -9,8 +9,7 @@ import pytest
 
 from outlive.core.errors import InvalidRequest, OutliveError, StoreCorrupt
 from outlive.core.layout import Layout
-from outlive.policy.access import Scope
-from outlive.policy.tokens import find_token
+from outlive.policy.access import Scope, find_token
 from outlive.store.token_file import TokenFile
 
 _NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -13,11 +13,10 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, CommandRefused, OutliveError
 from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
-from outlive.engine.caller_reach import check_raw, check_reach, check_request
 from outlive.engine.controls import Controls
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process import Process
-from outlive.engine.queries import Queries
+from outlive.engine.queries import Queries, check_raw, check_reach, check_request
 from outlive.engine.records import Records
 
 

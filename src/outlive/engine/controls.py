@@ -32,7 +32,7 @@ from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State, Trigger, advance
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process import Process, until
-from outlive.engine.processes.registry_feed import LiveTable
+from outlive.engine.processes.process_table import LiveTable
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.start_queue import StartQueue

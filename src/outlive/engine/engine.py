@@ -16,15 +16,19 @@ from outlive.engine.commands.policy_check import Policing
 from outlive.engine.commands.resolver import clean_environment
 from outlive.engine.commands.sandbox import Sandboxes
 from outlive.engine.controls import BulkControls, Controls
-from outlive.engine.health import Health
+from outlive.engine.health import DiskWatch, Health
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
 from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.output_redaction import Redaction, Secrets
-from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
-from outlive.engine.processes.registry_feed import LiveTable, RegistryFeed
+from outlive.engine.processes.process_table import (
+    ChangeHandler,
+    LiveTable,
+    ProcessTable,
+    RegistryFeed,
+    StartOutcomes,
+)
 from outlive.engine.queries import ConnectionProcesses, Queries
 from outlive.engine.records import Records
-from outlive.engine.recovery.disk_watch import DiskWatch
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.recovery.recovery import Recovery
 from outlive.engine.recovery.upkeep import Upkeep
@@ -133,14 +137,7 @@ class Engine:
             reconciliation=self.reconciliation,
             redaction=self.redaction,
         )
-        self.connections = ConnectionProcesses(
-            self._layout,
-            table,
-            registry=registry,
-            recovery=self._recovery,
-            reconciliation=self.reconciliation,
-            redaction=self.redaction,
-        )
+        self.connections = ConnectionProcesses(table, self._recovery)
         self.grants = Grants(self._processes, self.settings)
         self.health = Health(self._backend, registry, disk=self.disk, reconciliation=self.reconciliation)
 

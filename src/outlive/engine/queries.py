@@ -1,20 +1,27 @@
 """The questions about processes: live, find, list, read, wait. Changes nothing.
 
 `ConnectionProcesses`: which processes a connection has started, whichever server it was connected to then.
+
+What a caller may do that lives in a process of ours: `check_reach`, the one rule for every verb, and what goes with it.
+
+A command that may do little must not get more by another one: whatever it can type into, signal or end is bound at
+least as much as the process in whose tree it lives. Which processes it sees, its principal decides, not this module.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from outlive.backends.contract import Backend
+from outlive.core.command import Profile
 from outlive.core.cursor import Cursor
-from outlive.core.errors import BackendUnavailable, ProcessNotFound
+from outlive.core.errors import AccessDenied, BackendUnavailable, CommandRefused, ProcessNotFound
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.location import HERE, Location
-from outlive.core.process import NOTHING, Observation, ProcessRecord
+from outlive.core.process import NOTHING, Observation, Owner, ProcessRecord
 from outlive.engine.processes import process as waiting
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
@@ -200,29 +207,13 @@ async def rows_as_they_are(layout: Layout, rows: _Rows) -> _Rows:
     return await asyncio.to_thread(look) if rows else rows
 
 
-_MAX_ENDED = 1000
-
-
 class ConnectionProcesses:
-    """Answers by connection. On the engine's loop only."""
+    """Which live processes a connection has started. On the engine's loop only."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        table: ProcessTable,
-        *,
-        registry: Registry,
-        recovery: Recovery,
-        reconciliation: Reconciliation,
-        redaction: Redaction,
-    ) -> None:
-        """Take what knows of processes."""
-        self._layout = layout
+    def __init__(self, table: ProcessTable, recovery: Recovery) -> None:
+        """Take what knows of processes: the table of live ones, and whose connections were recovered."""
         self._table = table
-        self._registry = registry
         self._recovery = recovery
-        self._reconciliation = reconciliation
-        self._redaction = redaction
 
     def live_of(self, connection_id: str) -> list[Process]:
         """Return the live processes that a connection started, oldest first (also complete ones not yet closed)."""
@@ -232,21 +223,6 @@ class ConnectionProcesses:
         """Return those of them that are not complete, oldest first."""
         live = self._table.processes.of_connection(connection_id)
         return _oldest_first([process for process in live if not process.is_complete])
-
-    async def ended_of(self, connection_id: str) -> list[Process]:
-        """Return the processes of a connection that are not live any more, oldest first (the newest 1000).
-
-        Together with an `live_of` right after it this misses none.
-        """
-        await self._reconciliation.listed()
-        rows = await self._registry.list(ProcessFilter(connection_id=connection_id), limit=_MAX_ENDED)
-        rows = await rows_as_they_are(self._layout, rows)
-        live = {process.process_id for process in self.live_of(connection_id)}
-        return [
-            Process.from_stored(row, self._layout.process(row.record.process_id), redaction=self._redaction)
-            for row in reversed(rows)
-            if row.record.process_id not in live
-        ]
 
     def waiting(self) -> set[str]:
         """Return the connections whose live, not detached processes were recovered from an earlier server."""
@@ -261,3 +237,74 @@ class ConnectionProcesses:
 
 def _oldest_first(processes: list[Process]) -> list[Process]:
     return sorted(processes, key=lambda process: process.process_id)
+
+
+_HINT = "Act on processes of the caller's own profile or a stronger one; from outside of outlive every one can be reached."
+
+
+def check_raw(by: Owner) -> None:
+    """Let a caller see secrets: with the scope admin, and never one that lives in a process of ours.
+
+    Raises:
+        AccessDenied: `scope_missing`.
+    """
+    if by.inside is not None:
+        text = "What was started here sees no secrets, whatever its token allows."
+        hint = "Ask from outside of what outlive runs; without raw the answer comes with secrets hidden."
+        raise AccessDenied("scope_missing", text, hint=hint, details={"inside": by.inside})
+    if not by.is_admin:
+        raise AccessDenied(
+            "scope_missing",
+            "Secrets are shown to callers with the scope 'admin' only.",
+            hint="Show a token with that scope (`outlive token create --scope admin`), or ask without raw.",
+            details={"needed": "admin"},
+        )
+
+
+async def record_inside(queries: Queries, process_id: str) -> ProcessRecord | None:
+    """Return the process in whose tree a caller lives; of several possible ones that with the closest bounds.
+
+    Args:
+        queries: What knows processes.
+        process_id: As the guard has found it; where it was removed, every live process is possible.
+    """
+    with contextlib.suppress(ProcessNotFound):
+        return (await queries.find(process_id)).record
+    records = [process.record for process in queries.live()]
+    return max(records, key=lambda record: record.sandbox.profile.strength, default=None)
+
+
+async def check_reach(queries: Queries, process: Process, by: Owner) -> None:
+    """Let a caller act on a process; one that lives in a process of ours on none with a weaker profile.
+
+    Raises:
+        CommandRefused: `profile_too_weak`.
+    """
+    await _compare(queries, "The process's profile", process.identity_record.sandbox.profile, by)
+
+
+async def check_request(queries: Queries, made_by: Owner, by: Owner) -> None:
+    """Let a caller cancel a request of which no process is known yet: it may be about to start one.
+
+    What it starts may have any profile that its own caller may have.
+
+    Raises:
+        CommandRefused: `profile_too_weak`.
+    """
+    if by.inside is None or by.inside == made_by.inside:
+        return
+    maker = None if made_by.inside is None else await record_inside(queries, made_by.inside)
+    has = Profile.OPEN if maker is None else maker.sandbox.profile
+    await _compare(queries, "The request's profile", has, by)
+
+
+async def _compare(queries: Queries, what: str, has: Profile, by: Owner) -> None:
+    if by.inside is None:
+        return
+    home = await record_inside(queries, by.inside)
+    if home is None:
+        return
+    least = home.sandbox.profile
+    if has.strength < least.strength:
+        text = f"{what} {has.value!r} is weaker than {least.value!r}, in which the caller runs."
+        raise CommandRefused("profile_too_weak", text, hint=_HINT, details={"least": least.value})

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StoreCorrupt
 from outlive.core.lifecycle import State
 from outlive.engine.controls import Controls
+from outlive.engine.health import DiskWatch
 from outlive.engine.processes.groups import ConcurrencyLimits
 from outlive.engine.processes.process import Process, until
-from outlive.engine.processes.registry_feed import RegistryFeed
-from outlive.engine.recovery.disk_watch import DiskWatch
+from outlive.engine.processes.process_table import RegistryFeed
 from outlive.engine.recovery.upkeep import Upkeep
 from outlive.store.folder import write_labels
 from outlive.store.registry import Registry

@@ -1,7 +1,7 @@
 """The file of a state folder's access tokens: `TokenFile`. A token's secret is shown once and never stored.
 
 A program that creates or revokes a token writes the whole file, under a lock; no server has to run. The server only reads it.
-What a token allows is decided in `policy.tokens`.
+What a token allows is decided in `policy.access`.
 """
 
 import contextlib
@@ -13,8 +13,7 @@ from datetime import datetime
 
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.layout import Layout
-from outlive.policy.access import Scope
-from outlive.policy.tokens import NAME, PREFIX, Token, decode_tokens, digest_of, encode_tokens
+from outlive.policy.access import NAME, PREFIX, Scope, Token, decode_tokens, digest_of, encode_tokens
 
 _SECRET_BYTES = 32  # 256 bits: cannot be guessed
 _PRIVATE = 0o600

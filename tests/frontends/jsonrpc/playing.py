@@ -19,7 +19,7 @@ from outlive.core.events import AuditEvent
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Engine, EngineSettings, OutputChunk, Process, ProcessFilter
-from outlive.engine.recovery.disk_watch import DiskWatch
+from outlive.engine.health import DiskWatch
 from outlive.frontends.jsonrpc import JsonRpcFrontend, JsonRpcSettings
 from outlive.policy.access import Access, Scope
 from outlive.server.access.guard import ACCESS

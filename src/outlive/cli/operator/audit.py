@@ -23,8 +23,7 @@ from outlive.discovery.server_lock import ServerLock
 from outlive.discovery.state_folder import layout_of
 from outlive.keeper.common.callers import Ancestry
 from outlive.keeper.common.files import read_journal, read_pid
-from outlive.policy.access import Scope
-from outlive.policy.tokens import Token, find_token
+from outlive.policy.access import Scope, Token, find_token
 from outlive.store.audit_chain import FIRST
 from outlive.store.audit_trail import AuditTrail
 from outlive.store.token_file import TokenFile

@@ -8,8 +8,7 @@ from outlive.cli.parameters import JSON, STATE_DIR, UsageError, option, place, s
 from outlive.cli.tables import age, table
 from outlive.config.options import parse_seconds
 from outlive.discovery.state_folder import layout_of, open_state_folder
-from outlive.policy.access import Scope
-from outlive.policy.tokens import Token
+from outlive.policy.access import Scope, Token
 from outlive.store.token_file import TokenFile
 
 _SCOPES = {one.name.lower(): one for one in Scope if one is not Scope.HELLO}  # that one needs no token

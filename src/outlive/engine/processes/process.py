@@ -21,7 +21,7 @@ from outlive.core.process import ProcessRecord
 from outlive.core.terminal import TerminalNote
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process_state import ProcessState, Subscribers
-from outlive.engine.processes.retention_time import boot_time
+from outlive.keeper.common.kernel import BOOT_ID, boottime_ns
 from outlive.policy.redaction import Redactor
 from outlive.store.log_mask import REST_S, Hiding
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
@@ -279,6 +279,11 @@ class Process:
         """Take over other tags and another group. Engine only."""
         self._base = replace(self._base, tags=dict(tags), group=group)
         self._snapshot = None
+
+
+def boot_time() -> BootTime:
+    """Return this moment by the clock since boot."""
+    return BootTime(BOOT_ID, boottime_ns())
 
 
 def _hide_patterns(record: ProcessRecord, *, is_over: Callable[[], bool], held: Callable[[], None]) -> Hiding:

@@ -1,35 +1,167 @@
 """Where doorbells arrive: `ProcessTable`, which processes live and which must be loaded or looked after.
 
-Runs on the event loop for every doorbell, some ten thousand a second: no task, no await, no I/O. What needs files
-(`strangers`, `missing`) is left to `recovery`, which is woken.
+It runs on the event loop for every doorbell, some ten thousand a second: no task, no await, no I/O. What needs files
+(`strangers`, `missing`) is left to `recovery`, which is woken. What a change leads to, from the lowest part up:
 
-`ChangeHandler`: what the engine does when something about a process has changed.
-
-Called for doorbells, for ends that were found in files, and for what the engine decides itself. One place, so that an end
-is recorded, lets the next of its group start and is published, in this order, whichever part has found it.
-
-`StartOutcomes`: what became of a start, whether it was asked for at once or after waiting for its turn.
+* `LiveTable` has the live processes by key, and by what questions name, connection and principal: on a shared server one
+  caller's list, tools and stops look at that caller's processes, not at those of all callers.
+* `RegistryFeed` keeps the registry up to date without haste: changed processes are written together, some five times a second.
+  A short command is written once, at its end. What a crash of the server cuts off is in the process folders.
+* `ChangeHandler` is called for doorbells, for ends that were found in files, and for what the engine decides itself. It is one
+  place, so that an end is recorded, lets the next of its group start and is published, in this order, whichever part found it.
+* `StartOutcomes` takes over what became of a start, whether it was asked for at once or after waiting for its turn.
 """
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from outlive.backends.contract import Bell, StartOutcome
-from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
+from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
 from outlive.core.events import ProcessRecovered, ProcessStarted, StateChanged
-from outlive.core.identity import id_from_bytes
+from outlive.core.identity import id_from_bytes, id_to_bytes
 from outlive.core.lifecycle import Cause, State
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
 from outlive.engine.processes.groups import ConcurrencyLimits
 from outlive.engine.processes.output_redaction import Redaction, hide_error
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_state import Change
-from outlive.engine.processes.registry_feed import LiveTable, RegistryFeed
 from outlive.protocols.keeper import Flags
 from outlive.store.registry import Registry
-from outlive.store.rows import StoredProcess
+from outlive.store.rows import ProcessFilter, StoredProcess
+
+
+class LiveTable:
+    """Processes that can still change. Used on the event loop; no I/O.
+
+    Attributes:
+        by_key: They by the 16-byte form of their id. `enter` and `leave` alone change it.
+    """
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.by_key: dict[bytes, Process] = {}
+        self._of_connection: dict[str, dict[bytes, Process]] = {}
+        self._of_principal: dict[str, dict[bytes, Process]] = {}
+
+    def enter(self, process: Process) -> None:
+        """From now on a process is live, instead of another object of the same id if there is one."""
+        if process.key in self.by_key:
+            self.leave(process)
+        self.by_key[process.key] = process
+        self._of_principal.setdefault(process.principal, {})[process.key] = process
+        if process.connection_id is not None:
+            self._of_connection.setdefault(process.connection_id, {})[process.key] = process
+
+    def leave(self, process: Process) -> bool:
+        """From now on a process is not live any more; return whether it was."""
+        known = self.by_key.pop(process.key, None)
+        if known is None:
+            return False
+        _remove(self._of_principal, known.principal, known.key)
+        if known.connection_id is not None:
+            _remove(self._of_connection, known.connection_id, known.key)
+        return True
+
+    def release(self, process: Process) -> None:
+        """Let go of a process that cannot change any more."""
+        if self.leave(process):
+            process.close_logs()
+
+    def of_connection(self, connection_id: str) -> list[Process]:
+        """Return what a connection started, in no order; a copy."""
+        return list(self._of_connection.get(connection_id, {}).values())
+
+    def of_principal(self, principal: str) -> Collection[Process]:
+        """Return what a principal started, over any connection, in no order: no copy, so go through it without an await."""
+        return self._of_principal.get(principal, {}).values()
+
+    def check_count(self, principal: str, most: int | None) -> None:
+        """Let a principal start one more process, or wait for its turn.
+
+        Raises:
+            LimitExceeded: `process_limit`: `most` of them run or wait already.
+        """
+        known = self._of_principal.get(principal, {})
+        if most is None or len(known) < most:
+            return  # as nearly always: which of them have ended is asked only when there are as many
+        count = sum(not one.is_ended for one in known.values())
+        if count >= most:
+            raise LimitExceeded(
+                "process_limit",
+                f"{count} processes of this principal run or wait already, and no more than {most} may.",
+                hint="Wait until some end, cancel some, or raise --max-processes.",
+                details={"processes": count, "limit": most},
+            )
+
+    def candidates(self, wanted: ProcessFilter) -> Collection[Process]:
+        """Return those of which some may match, all that do among them, in no order; as `of_principal` no copy."""
+        if wanted.connection_id is not None:
+            return self._of_connection.get(wanted.connection_id, {}).values()
+        if wanted.principal is not None:
+            return self.of_principal(wanted.principal)
+        return self.by_key.values()
+
+
+def _remove(index: dict[str, dict[bytes, Process]], name: str, key: bytes) -> None:
+    """Take a process out of an index, and its name with the last one: names come and go for ever."""
+    others = index[name]
+    del others[key]
+    if not others:
+        del index[name]
+
+
+_PAUSE_S = 0.2
+_REGISTRY_FEED_SLICE = 100  # snapshots in one turn of the loop: about 2 ms
+
+
+class RegistryFeed:
+    """Collects changed processes; lets go of finished ones when their last state is committed."""
+
+    def __init__(self, registry: Registry, live: LiveTable) -> None:
+        """Nothing has changed yet."""
+        self._registry = registry
+        self._live = live
+        self._changed: dict[bytes, Process] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def note(self, process: Process) -> None:
+        """Write this process's state soon."""
+        self._changed[process.key] = process
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_PAUSE_S, self._write_some)
+
+    def forget(self, process: Process) -> None:
+        """Write nothing more of a finished process, and let go of it: it is being removed."""
+        self._changed.pop(process.key, None)
+        self._live.release(process)
+
+    async def close(self) -> None:
+        """Hand over what is left; the registry commits it when it closes."""
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._changed:
+            self._write_some()
+            await asyncio.sleep(0)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def committed(self, rows: list[StoredProcess]) -> None:
+        """Let go of the processes whose last state is safe now."""
+        for row in rows:
+            if row.record.is_finished:
+                process = self._live.by_key.get(id_to_bytes(row.record.process_id))
+                if process is not None and process.is_finished and process.key not in self._changed:
+                    self._live.release(process)
+
+    def _write_some(self) -> None:
+        keys = list(self._changed)[:_REGISTRY_FEED_SLICE]
+        if keys:
+            self._registry.put(*[self._changed.pop(key).stored for key in keys])
+        again = asyncio.get_running_loop().call_later
+        self._timer = again(0 if self._changed else _PAUSE_S, self._write_some) if keys else None
+
 
 _ENDING = int(Change.COMPLETED | Change.CLOSED)
 

@@ -15,10 +15,9 @@ from outlive.core.errors import AccessDenied, InvalidRequest
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner
 from outlive.engine.processes.output_redaction import TOKEN_NAME
-from outlive.engine.processes.registry_feed import LiveTable
+from outlive.engine.processes.process_table import LiveTable
 from outlive.engine.settings import EngineSettings
-from outlive.policy.access import GRANTED_SCOPES, Scope, WantedGrant, parse_grant
-from outlive.policy.tokens import PREFIX, Token, digest_of
+from outlive.policy.access import GRANTED_SCOPES, PREFIX, Scope, Token, WantedGrant, digest_of, parse_grant
 
 _SECRET_BYTES = 32  # 256 bits
 

@@ -23,7 +23,6 @@ from outlive.core.lifecycle import State
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.spec import Spec
-from outlive.engine.caller_reach import record_inside
 from outlive.engine.commands.containers import ContainerStarts, resolve_elsewhere
 from outlive.engine.commands.resolver import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.commands.sandbox import Sandboxes
@@ -32,7 +31,7 @@ from outlive.engine.processes.groups import StartSlots
 from outlive.engine.processes.output_redaction import Redaction, TextMask, check_secrets, hide_error
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ProcessTable, StartOutcomes
-from outlive.engine.queries import Queries
+from outlive.engine.queries import Queries, record_inside
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import ApprovalQueue

@@ -30,9 +30,8 @@ from urllib.parse import parse_qs
 from starlette.types import Scope
 
 from outlive.core.errors import LimitExceeded, StoreCorrupt
-from outlive.policy.access import PAGE_HINT, Access
+from outlive.policy.access import PAGE_HINT, PREFIX, Access, Token, digest_of, find_token
 from outlive.policy.access import Scope as AccessScope
-from outlive.policy.tokens import PREFIX, Token, digest_of, find_token
 from outlive.server.access.peers import PEER, Peer, PeerCredentials, PeerPlace, Peers
 from outlive.server.access.web_pages import is_from_page, is_navigation, local_origin, values_of
 from outlive.store.token_file import TokenFile
