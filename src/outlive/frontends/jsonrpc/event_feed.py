@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from outlive.core.events import (
     ApprovalDecided,
     ApprovalRequested,
-    AuditEvent,
     Event,
     KeeperConnected,
     KeeperDisconnected,
@@ -49,6 +48,8 @@ _NAMES: dict[type[Event], EventName] = {
     NodeConnected: "node_connected",
     NodeAway: "node_away",
 }
+# The member of an event that becomes `reason`.
+_REASONS: dict[type[Event], str] = {StartRejected: "code", NodeAway: "reason", ApprovalDecided: "verdict"}
 _STATES: dict[State, EventName] = {
     State.QUEUED: "queued",
     State.PAUSED: "paused",
@@ -102,36 +103,22 @@ class EventFeed:
         self._kept_bytes = self._missed = 0
 
     def _hear(self, event: Event) -> None:
-        record: ProcessRecord | None = None
-        reason: str | None = None
-        node: str | None = None
-        name: EventName | None
-        match event:
-            case StateChanged():
-                record = event.record
-                name = self._state_name(record)
-            case StartRejected():
-                if event.principal != self._session.principal:
-                    return
-                name, reason = _NAMES[StartRejected], event.code
-            case KeeperConnected() | KeeperDisconnected():
-                name = _NAMES[type(event)]
-            case NodeConnected():
-                node, name = event.name, _NAMES[NodeConnected]
-            case NodeAway():
-                node, reason, name = event.name, event.reason, _NAMES[NodeAway]
-            case ApprovalDecided():
-                record, reason, name = event.record, event.verdict, _NAMES[ApprovalDecided]
-            case ProcessRemoved(record=None) | AuditEvent():
-                return  # the owner is not known, or the event is the audit log's alone: no client may see it
-            case _:
-                record = event.record
-                name = _NAMES[type(event)]
-        if name is None or (record is not None and not self._session.may_see(record)):
+        kind = type(event)
+        record: ProcessRecord | None = getattr(event, "record", None)
+        name = self._state_name(event.record) if isinstance(event, StateChanged) else _NAMES[kind]
+        if isinstance(event, StartRejected):
+            may_see = event.principal == self._session.principal
+        elif record is None:
+            may_see = (
+                kind is not ProcessRemoved
+            )  # of one without a record the owner is not known: no client may see it
+        else:
+            may_see = self._session.may_see(record)
+        if name is None or not may_see or not self._wanted.matches(name, record):
             return
-        if self._wanted.matches(name, record):
-            at = datetime.now(UTC)
-            self._send(encode_event(name, record, at=at, reason=reason, node=node))
+        reason: str | None = getattr(event, _REASONS.get(kind, ""), None)
+        node = event.name if isinstance(event, NodeConnected | NodeAway) else None
+        self._send(encode_event(name, record, at=datetime.now(UTC), reason=reason, node=node))
 
     def _state_name(self, record: ProcessRecord) -> EventName | None:
         """Return the name of a change of state; None for those that have an event of their own."""
