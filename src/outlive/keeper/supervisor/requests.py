@@ -74,8 +74,8 @@ class Requests:
             "retire": lambda _client, _message, answer: self._lifecycle.retire(answer),
         }
         self._about_process: dict[str, Callable[[ManagedProcess, _Message, Answer], None]] = {
-            "pause": self._pause,
-            "resume": self._resume,
+            "pause": lambda kept, _message, answer: _if_it_runs(kept, trees.pause, answer),
+            "resume": lambda kept, _message, answer: _if_it_runs(kept, trees.resume, answer),
             "stop": self._stop,
             "signal": self._signal,
             "close_stdin": lambda kept, _message, answer: self._inputs.close(kept, answer),
@@ -186,20 +186,6 @@ class Requests:
         else:  # another request has begun the same start: both get its answer
             known.answers.append(answer)
 
-    def _pause(self, kept: ManagedProcess, _message: _Message, answer: Answer) -> None:
-        if kept.phase in {Phase.RUNNING, Phase.PAUSED}:
-            self._trees.pause(kept)
-            answer({})
-        else:
-            answer({"error": "process_ended", "message": "The process is ending or has ended."})
-
-    def _resume(self, kept: ManagedProcess, _message: _Message, answer: Answer) -> None:
-        if kept.phase in {Phase.RUNNING, Phase.PAUSED}:
-            self._trees.resume(kept)
-            answer({})
-        else:
-            answer({"error": "process_ended", "message": "The process is ending or has ended."})
-
     def _stop(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
         if not (kept.phase == Phase.DONE and kept.is_empty):
             self._stops.stop(
@@ -261,6 +247,15 @@ class Requests:
         return is_process_id(process_id) and self._passed_stdin.lend(
             client, process_id, fetch, pid=client.caller.pid, tree=client.tree
         )
+
+
+def _if_it_runs(kept: ManagedProcess, act: Callable[[ManagedProcess], object], answer: Answer) -> None:
+    """Pause or resume a tree; what is ending, or has ended, is left alone."""
+    if kept.phase in {Phase.RUNNING, Phase.PAUSED}:
+        act(kept)
+        answer({})
+    else:
+        answer({"error": "process_ended", "message": "The process is ending or has ended."})
 
 
 def _subject(message: _Message) -> bytes:
