@@ -91,10 +91,6 @@ class AuditLog:
             self._thread.join(_CLOSE_S)
         self._thread = None
 
-    def note(self, event: Event) -> None:
-        """Enter an event of the engine."""
-        self._put(event)
-
     async def witness(self, deed: AuditEvent) -> None:
         """Return when an entry is in the log's file, so that the action may happen now. On the event loop.
 
@@ -105,7 +101,7 @@ class AuditLog:
         """
         loop = asyncio.get_running_loop()
         witness = _Witness(loop, loop.create_future())
-        is_written = self._put(deed)
+        is_written = self.note(deed)
         if is_written:
             self._queue.put(witness)
             self._hurry.set()
@@ -119,7 +115,7 @@ class AuditLog:
 
     def enter(self, what: str, **fields: str | int | None) -> None:
         """Enter something that is no event of the engine: the server's start, its end."""
-        self._put({"what": what, **fields})
+        self.note({"what": what, **fields})
 
     def tell_name(self, hear: Callable[[int], None]) -> None:
         """Call `hear` with the log's number once the log has an entry: at once, or later from the writing thread."""
@@ -132,8 +128,8 @@ class AuditLog:
         """Return when the log has an entry, or after 2 seconds. Blocks."""
         self._has_begun.wait(_ROOM_S)
 
-    def _put(self, happened: Event | Entry) -> bool:
-        """Queue an event with its time; False: there was no room, and it is counted as lost."""
+    def note(self, happened: Event | Entry) -> bool:
+        """Queue an event of the engine with its time; False: there was no room, and it is counted as lost."""
         now_ns = time.time_ns()
         if self._queue.qsize() >= self._capacity and not self._has_room():
             self._lost += 1

@@ -38,7 +38,8 @@ from outlive.engine.processes.process_state import Change
 
 _logger = logging.getLogger(__name__)
 
-_Entry = tuple[Callable[[Event], None], frozenset[type[Event]]]
+_Subscriber = Callable[[Event], object]  # what it returns is of no interest here
+_Entry = tuple[_Subscriber, frozenset[type[Event]]]
 _ProcessEvent = ProcessStarted | ProcessRecovered | StateChanged | ProcessCompleted | ProcessClosed
 _KINDS: tuple[tuple[int, type[_ProcessEvent]], ...] = (
     (int(Change.STATE), StateChanged),
@@ -53,11 +54,11 @@ class EventPublisher:
     def __init__(self) -> None:
         """Begin without subscribers and without a witness."""
         self._subscribers: tuple[_Entry, ...] = ()
-        self._callbacks: dict[type[Event], tuple[Callable[[Event], None], ...]] = {}
+        self._callbacks: dict[type[Event], tuple[_Subscriber, ...]] = {}
         self._witness: Callable[[AuditEvent], Awaitable[None]] | None = None
 
     def subscribe(
-        self, callback: Callable[[Event], None], *, kinds: Collection[type[Event]] | None = None
+        self, callback: _Subscriber, *, kinds: Collection[type[Event]] | None = None
     ) -> Callable[[], None]:
         """Call `callback` for every event (of these kinds) from now on; return what ends that (may be called twice).
 

@@ -207,14 +207,12 @@ class ApprovalQueue:
         await self._carry_out(process, "denied", by=by, reason=reason)
 
     async def needed_for(self, command: Command, resolved: Resolved) -> ApprovalState | None:
-        """Return the approval that a start needs; None when it needs none.
+        """Return the approval that a start needs by the rules; None when it needs none.
 
         Raises:
             CommandRefused: The rules deny it.
             LimitExceeded: Too many wait for an approval already.
         """
-        if not self._policing.is_active:
-            return None
         decision = await self._policing.decide(command, cwd=resolved.cwd, path=resolved.path)
         if decision.verdict is Verdict.ALLOW:
             return None
