@@ -175,7 +175,7 @@ async def test_a_late_doorbell_does_not_bring_back_what_is_being_removed(
 ) -> None:
     """The keeper rings once more while the folder is still there, and what it would be loaded from is read in time."""
     process = await run(engine, "echo secret")
-    bell = (process.key, *process.status.bell)
+    bell = (process.key, *process.status.doorbell)
     is_removed = asyncio.Event()
     read, remove_tree, loop = engine._recovery._read, shutil.rmtree, asyncio.get_running_loop()
 

@@ -342,8 +342,8 @@ async def test_who_ended_while_its_start_had_no_answer_has_ended(mortal_house: H
 async def test_two_who_catch_up_at_the_same_time_are_not_in_each_others_way(engine: Engine) -> None:
     """Whoever asks for a process that is not known does what the engine's own task does."""
     process = await run(engine, "exit 2")
-    engine._table.doubt(process)
-    engine._table.missing.append(process)
+    engine._table.recheck(process)
+    engine._table.vanished.append(process)
     await asyncio.gather(*(engine._recovery.catch_up() for _ in range(3)))
-    assert not engine._table.doubtful
+    assert not engine._table.unconfirmed
     assert process.record.exit_code == 2

@@ -86,7 +86,7 @@ class Queries:
             key = id_to_bytes(process_id)
             if not self._reconciliation.is_over:
                 await self._reconciliation.one(ProcessId(process_id))
-            elif key in self._table.strangers:
+            elif key in self._table.unknown:
                 await self._recovery.catch_up()
             process = self._table.live.get(key)
             if process is not None:

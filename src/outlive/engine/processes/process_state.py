@@ -212,7 +212,7 @@ class ProcessState:
         self.started_ns = self.started_ns or ended.started_ns
         self.ended_ns = ended.ended_ns or self.ended_ns
         self.has_news = True
-        return self.absorb(*ended.bell)
+        return self.absorb(*ended.doorbell)
 
     def record_of(self, base: ProcessRecord, *, note: str, output_limit: int | None) -> ProcessRecord:
         """Return a record: what does not change from `base`, the rest from the numbers as they are now.
@@ -255,7 +255,7 @@ class ProcessState:
         )
 
     @property
-    def bell(self) -> tuple[int, int, int, int, int, int, int, int]:
+    def doorbell(self) -> tuple[int, int, int, int, int, int, int, int]:
         """What a doorbell would report now, in the order of `absorb`."""
         return (
             self.stdout_bytes,
@@ -268,7 +268,7 @@ class ProcessState:
             self.descendants,
         )
 
-    def doubt(self) -> None:
+    def mark_unknown(self) -> None:
         """Mark what is known from files alone; the first doorbell ends that. Engine only."""
         self._flags |= _UNKNOWN
         self.has_news = True

@@ -1,7 +1,7 @@
 """Where doorbells arrive: `ProcessTable`, which processes live and which must be loaded or looked after.
 
 It runs on the event loop for every doorbell, some ten thousand a second: no task, no await, no I/O. What needs files
-(`strangers`, `missing`) is left to `recovery`, which is woken. What a change leads to, from the lowest part up:
+(`unknown`, `vanished`) is left to `recovery`, which is woken. What a change leads to, from the lowest part up:
 
 * `LiveTable` has the live processes by key, and by what questions name, connection and principal: on a shared server one
   caller's list, tools and stops look at that caller's processes, not at those of all callers.
@@ -216,10 +216,10 @@ class ProcessTable:
     Attributes:
         processes: Processes that can still change.
         live: They by the 16-byte form of their id.
-        strangers: Newest doorbell of processes that are not loaded yet.
-        missing: Processes that the keeper did not mention any more after a reconnect: they have finished.
-        doubtful: Processes that may have finished before we were connected, so that the keeper does not report it.
-        work: Set when `strangers`, `missing` or `doubtful` got an entry.
+        unknown: Newest doorbell of processes that are not loaded yet.
+        vanished: Processes that the keeper did not mention any more after a reconnect: they have finished.
+        unconfirmed: Processes that may have finished before we were connected, so that the keeper does not report it.
+        work: Set when `unknown`, `vanished` or `unconfirmed` got an entry.
         synced: Set once everything live has been reported for the first time.
     """
 
@@ -229,9 +229,9 @@ class ProcessTable:
         self._events = events
         self.processes = processes
         self.live = processes.by_key
-        self.strangers: dict[bytes, Bell] = {}
-        self.missing: list[Process] = []
-        self.doubtful: list[Process] = []
+        self.unknown: dict[bytes, Bell] = {}
+        self.vanished: list[Process] = []
+        self.unconfirmed: list[Process] = []
         self.work = asyncio.Event()
         self.synced = asyncio.Event()
         self._expected: set[bytes] = set()
@@ -271,7 +271,7 @@ class ProcessTable:
                 if flags & _SYNC:
                     self._sync()
                     continue
-                self.strangers[key] = bell
+                self.unknown[key] = bell
                 self.work.set()
             else:
                 changes = process.status.absorb(out, err, pid, code, phase, cause, flags, descendants, now_ns)
@@ -281,12 +281,12 @@ class ProcessTable:
             if self._mentioned is not None:
                 self._mentioned.add(key)
 
-    def doubt(self, process: Process) -> None:
+    def recheck(self, process: Process) -> None:
         """Have recovery look whether a process whose start had been carried out already has finished, too.
 
         Its start was sent again after a reconnect, so it was not among those that the keeper was to mention.
         """
-        self.doubtful.append(process)
+        self.unconfirmed.append(process)
         self.work.set()
 
     def expect(self, process: Process) -> None:
@@ -301,12 +301,12 @@ class ProcessTable:
 
     def is_told(self, key: bytes) -> bool:
         """Whether a process is live, or the keeper has reported it and it is about to be loaded."""
-        return key in self.live or key in self.strangers
+        return key in self.live or key in self.unknown
 
     def adopt(self, process: Process) -> None:
-        """Enter a process that was loaded for a stranger's doorbell, and absorb that."""
+        """Enter a process that was loaded for a doorbell, and absorb that."""
         self.processes.enter(process)
-        bell = self.strangers.pop(process.key, None)
+        bell = self.unknown.pop(process.key, None)
         if bell is not None:
             self.ring([bell])
 
@@ -315,14 +315,14 @@ class ProcessTable:
         for key in self._expected - mentioned:
             process = self.live.get(key)
             if process is not None and not process.is_finished:
-                self.missing.append(process)
+                self.vanished.append(process)
                 self.work.set()
         self._expected = set()
         self.synced.set()
 
-    def stranger_ids(self) -> list[str]:
+    def unknown_ids(self) -> list[str]:
         """Return the ids of the processes that must be loaded."""
-        return [id_from_bytes(key) for key in self.strangers]
+        return [id_from_bytes(key) for key in self.unknown]
 
 
 class StartOutcomes:
@@ -362,7 +362,7 @@ class StartOutcomes:
         process.status.confirm_start(outcome.pid, outcome.started_ns)
         process.subscribers.wake()
         if outcome.is_existing:
-            self._table.doubt(process)
+            self._table.recheck(process)
         self._feed.note(process)
         self._events.publish_process(ProcessStarted, process)
 

@@ -94,7 +94,7 @@ class Reconciliation:
             return {}
         live = self._table.live
         rows = {} if self._table.synced.is_set() else self._rows
-        reported = {key: bell[3] for key, bell in self._table.strangers.items()}
+        reported = {key: bell[3] for key, bell in self._table.unknown.items()}
         return {
             key: pid
             for key, pid in {**rows, **reported}.items()
@@ -180,14 +180,14 @@ class Reconciliation:
     async def one(self, process_id: ProcessId) -> None:
         """Return when as much is known of one process as can be: it is loaded if it lives; the others need not be yet."""
         key = id_to_bytes(process_id)
-        if not self._is_listed.is_set() and key not in self._table.live and key not in self._table.strangers:
+        if not self._is_listed.is_set() and key not in self._table.live and key not in self._table.unknown:
             waits = [asyncio.ensure_future(one.wait()) for one in (self._table.synced, self._is_listed)]
             try:
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for wait in waits:
                     wait.cancel()
-        if key in self._table.strangers:
+        if key in self._table.unknown:
             await self._recovery.adopt([process_id])
         elif not self._table.synced.is_set():  # started so late that no row says it
             await self._recovery.adopt_untold([key])

@@ -32,7 +32,7 @@ _PAUSE_S = 1.0  # after a failure
 
 
 class Recovery:
-    """Loads strangers and settles what has finished unseen; `upkeep` looks after the rest of the past.
+    """Loads unknown processes and settles what has finished unseen; `upkeep` looks after the rest of the past.
 
     Attributes:
         is_first_round: Whether what is adopted was started by an earlier server; ended by `Reconciliation`.
@@ -75,15 +75,15 @@ class Recovery:
                 await asyncio.sleep(_PAUSE_S)
 
     async def catch_up(self) -> None:
-        """Load all strangers, settle all missing processes that are known now, and look after the doubtful ones."""
+        """Load all unknown processes, settle all vanished ones that are known now, and look after the unconfirmed ones."""
         self._table.work.clear()
         try:
-            while self._table.strangers:
-                await self.adopt([ProcessId(one) for one in self._table.stranger_ids()[:_SLICE]])
-            while self._table.missing:
-                await self._settle_missing(self._table.missing[:_SLICE])
-            while self._table.doubtful:
-                await self._settle_doubtful(self._table.doubtful[:_SLICE])
+            while self._table.unknown:
+                await self.adopt([ProcessId(one) for one in self._table.unknown_ids()[:_SLICE]])
+            while self._table.vanished:
+                await self._settle_vanished(self._table.vanished[:_SLICE])
+            while self._table.unconfirmed:
+                await self._settle_unconfirmed(self._table.unconfirmed[:_SLICE])
         except BaseException:
             self._table.work.set()
             raise
@@ -127,7 +127,7 @@ class Recovery:
                 process = self._loaded(*loaded)
                 if not process.status.is_acknowledged:  # the keeper may never have heard of it
                     continue
-                process.status.doubt()
+                process.status.mark_unknown()
                 self._table.expect(process)
                 self._adopted(process)
 
@@ -156,7 +156,7 @@ class Recovery:
                 await asyncio.to_thread(self._redaction.secrets.recover, stored.record)
 
     async def adopt(self, process_ids: list[ProcessId]) -> None:
-        """Load strangers; what was loaded or filed away meanwhile is left alone."""
+        """Load unknown processes; what was loaded or filed away meanwhile is left alone."""
         found = await self._read(process_ids, is_live=True)
         await self._recover_secrets(found)
         finished = await self._registry.known_of(process_ids)
@@ -165,19 +165,19 @@ class Recovery:
             key = id_to_bytes(process_id)
             loaded = found.get(process_id)
             if key in self._table.live:  # adopted meanwhile
-                if (bell := self._table.strangers.pop(key, None)) is not None:
+                if (bell := self._table.unknown.pop(key, None)) is not None:
                     self._table.ring([bell])
                 continue
-            if key not in self._table.strangers:
+            if key not in self._table.unknown:
                 continue  # filed away meanwhile
             if loaded is None:
                 _logger.warning("the keeper holds a process without a readable folder: %s", process_id)
-                self._table.strangers.pop(key, None)
+                self._table.unknown.pop(key, None)
                 continue
-            if finished.get(process_id) and _is_over(self._table.strangers[key]):
+            if finished.get(process_id) and _is_over(self._table.unknown[key]):
                 # A last word about a process that was filed away already. One that runs counts for more than its row:
                 # its folder was seen before the keeper had reported it, and was taken for what a crash left.
-                self._table.strangers.pop(key, None)
+                self._table.unknown.pop(key, None)
                 continue
             process = self._loaded(*loaded)
             rows.append(process.stored)
@@ -186,20 +186,20 @@ class Recovery:
         if rows:
             self._registry.put(*rows)
 
-    async def _settle_missing(self, processes: list[Process]) -> None:
+    async def _settle_vanished(self, processes: list[Process]) -> None:
         found = await self._read([process.process_id for process in processes], is_live=False)
         for process in processes:
             with contextlib.suppress(ValueError):
-                self._table.missing.remove(process)
+                self._table.vanished.remove(process)
             self._settle(process, *found.get(process.process_id, (_lost(process.stored), "")))
 
-    async def _settle_doubtful(self, processes: list[Process]) -> None:
+    async def _settle_unconfirmed(self, processes: list[Process]) -> None:
         """Settle those of which nothing will change any more. The others the keeper reports."""
         found = await self._read([process.process_id for process in processes], is_live=True)
         for process in processes:
             # A question about a process may catch up at the same time.
             with contextlib.suppress(ValueError):
-                self._table.doubtful.remove(process)
+                self._table.unconfirmed.remove(process)
             ended = found.get(process.process_id)
             if ended is not None and ended[0].record.is_closed:
                 self._settle(process, *ended)

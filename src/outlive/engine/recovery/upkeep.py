@@ -199,7 +199,7 @@ class Upkeep:
     ) -> None:
         """Remove a finished process: row, then folder; `letting_go` is called when no folder of this name is left.
 
-        Until then a live one must stay known: a late doorbell about a stranger would load it again. One that is not
+        Until then a live one must stay known: a late doorbell about an unknown one would load it again. One that is not
         live is not found from the first moment on, not even half. What a crash leaves is swept by the next
         server.
         """
