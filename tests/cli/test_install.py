@@ -148,7 +148,7 @@ def test_a_file_that_somebody_else_changed_meanwhile_is_not_overwritten(tmp_path
     path = tmp_path / "file"
     path.write_text("theirs")
     change = FileChange(path=str(path), old="as it was read", new="ours")
-    with pytest.raises(ConfigInvalid, match="changed by somebody else"):
+    with pytest.raises(ConfigInvalid, match="changed by another program"):
         change.apply(mode=0o600)
     assert path.read_text() == "theirs"
     assert list(tmp_path.iterdir()) == [path]
