@@ -9,7 +9,8 @@ import pytest
 from outlive.config import OPTIONS, resolve
 from outlive.core.errors import ConfigInvalid
 from outlive.core.state_path import VARIABLE
-from outlive.discovery.config_files import PROJECT_FILE, read_config_files, user_file
+from outlive.discovery.config_files import PROJECT_FILE, read_config_files
+from outlive.discovery.config_paths import user_file
 from outlive.discovery.state_folder import layout_of
 from tests.support.server import run_outlive
 

@@ -1,40 +1,19 @@
 """Finding and reading the configuration files: the user's, the system's, and the project's.
 
 OUTLIVE_CONFIG in the environment names one file that replaces the user's and the system's. Only text is read here: parsing, and
-which file wins, belong to `config`, which is imported once there is a file: a client without one starts without the settings.
+which file wins, belong to `config`.
 """
 
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal
 
+from outlive.config import ConfigFile
 from outlive.core.errors import ConfigInvalid
+from outlive.discovery.config_paths import SYSTEM_FILE, VARIABLE, user_file
 
-if TYPE_CHECKING:
-    from outlive.config import ConfigFile
-
-SYSTEM_FILE = "/etc/outlive/config.toml"
-VARIABLE = "OUTLIVE_CONFIG"
 PROJECT_FILE = ".outlive.toml"
 # A thousand times a usual file: a device or a log that is named by mistake must not fill the memory.
 _MAX_BYTES = 1 << 20
-
-
-def user_file(environ: Mapping[str, str]) -> str | None:
-    """Return the path of the user's file, whether it exists or not; None without a home folder."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    if not base.startswith("/"):
-        home = environ.get("HOME", "")
-        if not home.startswith("/"):
-            return None
-        base = f"{home}/.config"
-    return f"{base}/outlive/config.toml"
-
-
-def has_config_files(environ: Mapping[str, str]) -> bool:
-    """Tell whether there may be a file: whether the settings have to be asked where the state folder is."""
-    paths = (user_file(environ), SYSTEM_FILE)
-    return bool(environ.get(VARIABLE)) or any(path is not None and os.path.lexists(path) for path in paths)
 
 
 def read_config_files(
@@ -43,7 +22,7 @@ def read_config_files(
     working_folder: str,
     with_project: bool = True,
     say: Callable[[str], None] = lambda _line: None,
-) -> "list[ConfigFile]":
+) -> list[ConfigFile]:
     """Return the files that exist; `say` gets a line about a file that is ignored.
 
     The project's file lies in the working folder or the nearest folder above that has one. A file of another user (not root) is
@@ -55,12 +34,12 @@ def read_config_files(
     files = []
     named = environ.get(VARIABLE)
     if named:
-        files.append(_read("user", os.path.join(working_folder, named)))
+        files.append(_read(ConfigFile("user", os.path.join(working_folder, named), "")))
     else:
         user = user_file(environ)
         if user is not None:
-            files.append(_read("user", user))
-        files.append(_read("system", SYSTEM_FILE))
+            files.append(_read(ConfigFile("user", user, "")))
+        files.append(_read(ConfigFile("system", SYSTEM_FILE, "")))
     if with_project:
         files.append(_project_file(working_folder, say))
     found = [file for file in files if file is not None]
@@ -73,7 +52,7 @@ def read_config_files(
     return found
 
 
-def _project_file(working_folder: str, say: Callable[[str], None]) -> "ConfigFile | None":
+def _project_file(working_folder: str, say: Callable[[str], None]) -> ConfigFile | None:
     """Return the nearest project file from the working folder upwards; None without one, or when it is another user's."""
     folder = working_folder
     while True:
@@ -89,22 +68,21 @@ def _project_file(working_folder: str, say: Callable[[str], None]) -> "ConfigFil
         if owner not in {0, os.geteuid()}:
             say(f"outlive: {path} belongs to another user (uid {owner}); it is left alone")
             return None
-        return _read("project", path)
+        return _read(ConfigFile("project", path, ""))
 
 
-def _read(kind: Literal["project", "user", "system"], path: str) -> "ConfigFile | None":
+def _read(file: ConfigFile) -> ConfigFile | None:
     try:
-        with open(path, "rb") as opened:
+        with open(file.path, "rb") as opened:
             raw = opened.read(_MAX_BYTES + 1)
         if len(raw) > _MAX_BYTES:
-            raise ConfigInvalid("config_invalid", f"{path} is larger than 1 MiB: that is no configuration.")
-        text = raw.decode()
+            raise ConfigInvalid(
+                "config_invalid", f"{file.path} is larger than 1 MiB: that is no configuration."
+            )
+        return ConfigFile(file.kind, file.path, raw.decode())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:
-        raise ConfigInvalid("config_invalid", f"{path} is no UTF-8 text ({error.reason}).") from None
+        raise ConfigInvalid("config_invalid", f"{file.path} is no UTF-8 text ({error.reason}).") from None
     except OSError as error:
-        raise ConfigInvalid("config_invalid", f"{path} cannot be read: {error.strerror}.") from error
-    from outlive.config import ConfigFile  # noqa: PLC0415 -- start-up time: all settings come with it
-
-    return ConfigFile(kind, path, text)
+        raise ConfigInvalid("config_invalid", f"{file.path} cannot be read: {error.strerror}.") from error

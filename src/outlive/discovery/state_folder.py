@@ -11,7 +11,7 @@ import stat
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.core.state_path import VARIABLE, absolute_path, default_state_dir
-from outlive.discovery.config_files import has_config_files
+from outlive.discovery.config_paths import has_config_files
 from outlive.keeper.common.folder_identity import claim_folder
 
 _PRIVATE = 0o700

@@ -1,0 +1,28 @@
+"""Where the user's and the system's configuration files are, and whether there is one at all.
+
+The environment's OUTLIVE_CONFIG names one file that stands in the place of both. Apart from `config_files`, which imports all settings:
+a client where there is no file starts without them.
+"""
+
+import os
+from collections.abc import Mapping
+
+SYSTEM_FILE = "/etc/outlive/config.toml"
+VARIABLE = "OUTLIVE_CONFIG"
+
+
+def user_file(environ: Mapping[str, str]) -> str | None:
+    """Return the path of the user's file, whether it exists or not; None without a home folder."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    if not base.startswith("/"):
+        home = environ.get("HOME", "")
+        if not home.startswith("/"):
+            return None
+        base = f"{home}/.config"
+    return f"{base}/outlive/config.toml"
+
+
+def has_config_files(environ: Mapping[str, str]) -> bool:
+    """Tell whether there may be a file: whether the settings have to be asked where the state folder is."""
+    paths = (user_file(environ), SYSTEM_FILE)
+    return bool(environ.get(VARIABLE)) or any(path is not None and os.path.lexists(path) for path in paths)
