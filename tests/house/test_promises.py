@@ -8,6 +8,7 @@ import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from outlive.operations.table import OPERATIONS
 from tests.house.sources import Source, python_sources
 from tests.promises import BUILT_DOORS, DOORS, PROMISES
 
@@ -39,6 +40,26 @@ def _marked() -> dict[str, list[str]]:
                 for promise_id in _ids_of(node, source):
                     found[promise_id].append(f"{source.name}:{node.lineno}")
     return found
+
+
+def _promised_words() -> set[str]:
+    """Return the strings that stand in tests which prove a promise, as what they call or as what a case of theirs is."""
+    found: set[str] = set()
+    for source in python_sources("tests"):
+        if source.name.startswith(("tests/promise", "tests/house", "tests/support")):
+            continue
+        texts = [
+            node for node in source.nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        if any(_is_promise_mark(node) for node in source.nodes):
+            found.update(str(node.value) for node in texts)
+    return found
+
+
+def test_every_operation_is_asked_for_where_a_promise_is_proved() -> None:
+    """An operation that nothing is promised about, or that no such test calls by its name, is not finished."""
+    words = _promised_words()
+    assert [name for name in OPERATIONS if name not in words] == []
 
 
 def test_promise_ids_are_unique_and_well_formed() -> None:
