@@ -16,6 +16,7 @@ from outlive.policy.access import Access, Scope
 from outlive.protocols.mcp.arguments import RunArguments, ShellArguments
 from outlive.protocols.rest.requests import StartRequest
 from outlive.server.access.web_pages import STATIC_PAGES
+from scripts.measure import house
 
 _LOOKS = {"attach", "list", "get", "read", "events", "nodes", "wait", "terminal_list", "terminal_read"}
 _DECIDES = {"approvals", "approve", "deny"}
@@ -41,6 +42,14 @@ def test_every_operation_is_offered_and_what_a_frontend_takes_inherits_from_it()
         request = OPERATIONS[name].request
         assert request is not None
         assert issubclass(shape, request)
+
+
+@pytest.mark.parametrize("verb", house.VERBS)
+def test_a_verb_on_a_process_is_spelled_in_one_file_of_json_rpc(verb: str) -> None:
+    """House: what it takes, what it gives and what the engine is asked stand together."""
+    rooms = ("frontends/jsonrpc/", "protocols/jsonrpc/")
+    found = [one for one in house.knowing(house.modules(), verb) if one.startswith(rooms)]
+    assert found == ["frontends/jsonrpc/controls.py"]
 
 
 @pytest.mark.promise("A.scope")
