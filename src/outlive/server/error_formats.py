@@ -2,8 +2,7 @@
 
 The guard, the boundary and the front page answer before any frontend is reached. The format of their errors follows from the
 path: problem details on REST's paths, JSON-RPC on MCP's, {"error", "message", "hint"} everywhere else. Each frontend hands in its
-    own
-format, so that no frontend imports another; what an error means is decided where it is raised, never here.
+own format, so that no frontend imports another. What an error means is decided where it is raised, never here.
 
 Source of the statuses: RFC 9110, section 15 (421 is 15.5.20, 426 is 15.5.22).
 """

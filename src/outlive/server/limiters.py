@@ -170,9 +170,8 @@ def _is_new(connection: LimitedConnection) -> bool:
     return connection.phase is ConnectionPhase.HEAD and connection.is_answered
 
 
-_EACH_TURN = (
-    2  # requests of a millisecond of work each: the loop sees to everything else some hundred times a second
-)
+# Requests of a millisecond of work each: between them the loop serves everything else some hundred times a second.
+_EACH_TURN = 2
 
 
 class FairQueue:
@@ -217,9 +216,8 @@ class FairQueue:
             loop.call_soon(self._begin_turn, loop)
 
 
-Take = Callable[
-    [str, int], float
-]  # counts a principal's requests: 0.0, or the seconds that they are too early
+# Counts a principal's requests: 0.0, or the seconds that they are too early.
+Take = Callable[[str, int], float]
 _SLUG = "rate_limited"
 _NO_PRINCIPAL = ""  # a browser's preflight cannot show a credential: all preflights share one rate
 

@@ -21,9 +21,8 @@ _logger = logging.getLogger(__name__)
 Spawn = Callable[[Coroutine[None, None, None]], None]
 
 _IDLE_S = 0.1  # a partial line that rests this long is a prompt (promise S0.6)
-_IDLE_MAX_S = (
-    1.0  # a partial line that changes all the time, a progress bar for instance, is shown this often
-)
+# A partial line that changes all the time, a progress bar for instance, is shown this often.
+_IDLE_MAX_S = 1.0
 
 
 class Sendable(Protocol):

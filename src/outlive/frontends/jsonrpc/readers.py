@@ -119,9 +119,8 @@ class LineReader:
                 self.appetite = min(self.appetite + self.appetite // 8, MAX_PREAD_BYTES)
         else:
             self.scanned = self.delivered
-            self.appetite = max(
-                self.delivered - begin, MAX_LINES
-            )  # read what it takes, not what is thrown away
+            # The next turn reads as much as this one could use: what is beyond would be read and thrown away.
+            self.appetite = max(self.delivered - begin, MAX_LINES)
         return frames
 
     def finish(self, limit: int) -> bytes:

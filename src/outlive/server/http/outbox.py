@@ -1,18 +1,16 @@
-"""How WebSocket frames leave: `RawOutbox` writes many at once, `MessageOutbox` sends one by one without the server's extension.
+"""How WebSocket frames leave (`RawOutbox`, `MessageOutbox`), and the connection that takes ready-made ones (`RawWebSocketProtocol`).
 
-Holds no queue. A writer checks `is_ready` first or awaits `send`: a client that does not read makes its own writers wait, and
-nothing else. What is written, and when, is decided by `sender` and the frontends.
+An outbox holds no queue. A writer checks `is_ready` first or awaits `send`: a client that does not read makes its own writers
+wait, and nothing else. What is written, and when, is decided by `sender` and the frontends. `RawOutbox` writes many frames at once;
+`MessageOutbox` sends one by one where the server lacks our scope extension, `outlive.send_raw`.
 
-A WebSocket connection that also takes ready-made frames: the scope extension `outlive.send_raw`.
-
-Building hundreds of text frames by hand and writing them once is 30x cheaper than one send call for each
-(decision 2). This leans on the inside of uvicorn's protocol class, so uvicorn is pinned to one minor version and
-tests hold what is used: `writable`, `disconnected`, `close_sent`, `handshake_complete`, `transport`, `queue`, `read_paused`.
+Building hundreds of text frames by hand and writing them once is 30x cheaper than one send call for each (decision 2). This leans
+on the inside of uvicorn's protocol class, so uvicorn is pinned to one minor version and tests hold what is used: `writable`, `disconnected`, `close_sent`, `handshake_complete`, `transport`, `queue`, `read_paused`.
 
 In the other direction there are two short ways past the complete parser. Nearly every message is one request in one frame in one
-packet: it is decoded directly (`lone_text`), and reading is not paused for it while the application waits. A binary frame, which
-    carries input for
-a process, is decoded by `LargeBinary`: the complete parser would copy it four times, in pieces of 4 KiB (0.9 ms a megabyte).
+packet: it is decoded directly (`lone_text`), and reading is not paused for it while the application waits. A binary frame carries
+input for a process: `LargeBinary` decodes it, because the complete parser would copy it four times, in pieces of 4 KiB (0.9 ms a
+megabyte).
 
 Close codes and the end of a connection belong to `closing_websocket`.
 """
@@ -32,7 +30,7 @@ from outlive.protocols.websocket_frames import BINARY, TEXT, LargeBinary, lone_t
 from outlive.server.access.peers import PEER, Peer
 from outlive.server.http.closing_websocket import ClosingWebSocketProtocol
 
-_EXTENSION = "outlive.send_raw"  # defined in raw_websocket.py
+EXTENSION = "outlive.send_raw"  # of a WebSocket's ASGI scope
 
 
 class Outbox(Protocol):
@@ -173,7 +171,7 @@ class MessageOutbox:
 
 def open_outbox(websocket: WebSocket) -> Outbox:
     """Return the best outbox that the server of this (accepted) WebSocket offers."""
-    extension = (websocket.scope.get("extensions") or {}).get(_EXTENSION)
+    extension = (websocket.scope.get("extensions") or {}).get(EXTENSION)
     if extension is None:
         return MessageOutbox(websocket)
     return RawOutbox(put=extension["put"], writable=extension["writable"], closed=extension["is_closed"])
@@ -185,7 +183,6 @@ except ImportError:  # `websockets` without its C extension on this machine
     from websockets.utils import apply_mask
 
 
-EXTENSION = "outlive.send_raw"
 _PIECE_BYTES = 4096  # parsed without a pause: at most 700 of the smallest frames, 20 ms
 _TURN_S = 0.005  # larger input is parsed piece by piece for so long, then other tasks run
 _BINARY_START = bytes((BINARY,))
