@@ -278,11 +278,13 @@ class Connection:
                     if frames := work.refuse(error):
                         await self._outbox.send(frames)
                     continue
-            # Beside the requests that follow, once there is a place for it. It begins before the next one is looked at: a start
-            # has then taken its session's place.
+            # Beside the requests that follow, once there is a place for it.
             await places.acquire()
             self._spawn(self._answer(context, work, places))
-            await asyncio.sleep(0)
+            if work.concurrency is Concurrency.STARTS:
+                await asyncio.sleep(
+                    0
+                )  # it has taken its session's place before the next request is looked at
 
     async def _answer(
         self, context: Context, work: Requested, place: asyncio.Semaphore | None = None
