@@ -31,18 +31,18 @@ EndCause = Literal[
 ]
 
 
-class Answer(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class AnswerMembers(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The base of all answers: a member that is not declared is a fault, which the tests find."""
 
 
-class SandboxView(Answer, kw_only=True, frozen=True):
+class SandboxView(AnswerMembers, kw_only=True, frozen=True):
     """What it runs in, and what took effect of that."""
 
     profile: Profile
     features: list[str]
 
 
-class LocationView(Answer, kw_only=True, frozen=True):
+class LocationView(AnswerMembers, kw_only=True, frozen=True):
     """Where it runs, where that is not simply the server's own machine."""
 
     backend: Annotated[str, Meta(description="`docker`, or the name of a node.")]
@@ -50,7 +50,7 @@ class LocationView(Answer, kw_only=True, frozen=True):
     container: str | None = None
 
 
-class ProcessMembers(Answer, kw_only=True, frozen=True):
+class ProcessMembers(AnswerMembers, kw_only=True, frozen=True):
     """What every frontend shows of a process; each has words of its own for its status."""
 
     process_id: Annotated[str, Meta(description="Its permanent id, never used again.")]
@@ -104,7 +104,7 @@ class ProcessMembers(Answer, kw_only=True, frozen=True):
     reachable: Reachable = True
 
 
-class Approval(Answer, kw_only=True, frozen=True):
+class Approval(AnswerMembers, kw_only=True, frozen=True):
     """What waits for a person's approval. `argv` are the words that would be executed, whatever `command` says."""
 
     process_id: str
@@ -132,13 +132,13 @@ class Approval(Answer, kw_only=True, frozen=True):
     redacted: Annotated[int, Meta(description=f"{REDACTED[:-1]}; masked values of `env` count.")] = 0
 
 
-class Approvals(Answer, kw_only=True, frozen=True):
+class Approvals(AnswerMembers, kw_only=True, frozen=True):
     """What waits for a person's approval, oldest first."""
 
     approvals: list[Approval]
 
 
-class Chunk(Answer, kw_only=True, frozen=True):
+class Chunk(AnswerMembers, kw_only=True, frozen=True):
     """A piece of one stream that ends at byte `end`."""
 
     type: StreamName
@@ -147,7 +147,7 @@ class Chunk(Answer, kw_only=True, frozen=True):
     redacted: Redacted = 0
 
 
-class GapView(Answer, kw_only=True, frozen=True):
+class GapView(AnswerMembers, kw_only=True, frozen=True):
     """Bytes `from` to `to` of one stream, which are no longer kept."""
 
     type: StreamName
@@ -157,11 +157,11 @@ class GapView(Answer, kw_only=True, frozen=True):
     end: int
 
 
-# No union of structs: msgspec wants a tag to tell two apart, and these are told apart by which members they have.
+# No union of structs: msgspec wants a tag to know one from another, and these differ in which members they have.
 _Piece = Annotated[Any, Meta(extra_json_schema={"anyOf": [reference(Chunk), reference(GapView)]})]
 
 
-class OutputPage(Answer, kw_only=True, frozen=True):
+class OutputPage(AnswerMembers, kw_only=True, frozen=True):
     """Output in the order of writing."""
 
     process_id: str
@@ -174,14 +174,14 @@ class OutputPage(Answer, kw_only=True, frozen=True):
     redacted: Redacted = 0
 
 
-class Acknowledgement(Answer, kw_only=True, frozen=True):
+class Acknowledgement(AnswerMembers, kw_only=True, frozen=True):
     """What was done."""
 
     process_id: str
     removed: bool
 
 
-class TerminalView(Answer, kw_only=True, frozen=True):
+class TerminalView(AnswerMembers, kw_only=True, frozen=True):
     """One terminal."""
 
     terminal_id: str
@@ -194,13 +194,13 @@ class TerminalView(Answer, kw_only=True, frozen=True):
     cwd: str | None
 
 
-class TerminalPage(Answer, kw_only=True, frozen=True):
+class TerminalPage(AnswerMembers, kw_only=True, frozen=True):
     """The terminals that are open."""
 
     terminals: list[TerminalView]
 
 
-class ExecutedView(Answer, kw_only=True, frozen=True):
+class ExecutedView(AnswerMembers, kw_only=True, frozen=True):
     """What a command gave. While it runs `is_complete` is false and `exit_code` null."""
 
     terminal_id: str
@@ -213,7 +213,7 @@ class ExecutedView(Answer, kw_only=True, frozen=True):
     redacted: Redacted = 0
 
 
-class TerminalTextView(Answer, kw_only=True, frozen=True):
+class TerminalTextView(AnswerMembers, kw_only=True, frozen=True):
     """A piece of a terminal's output."""
 
     terminal_id: str
@@ -228,14 +228,14 @@ class TerminalTextView(Answer, kw_only=True, frozen=True):
     redacted: Redacted = 0
 
 
-class TypedView(Answer, kw_only=True, frozen=True):
+class TypedView(AnswerMembers, kw_only=True, frozen=True):
     """What was typed."""
 
     terminal_id: str
     written: Annotated[int, Meta(description="Bytes.")]
 
 
-class ResizedTerminal(Answer, kw_only=True, frozen=True):
+class ResizedTerminal(AnswerMembers, kw_only=True, frozen=True):
     """A terminal's size."""
 
     terminal_id: str
@@ -243,7 +243,7 @@ class ResizedTerminal(Answer, kw_only=True, frozen=True):
     cols: int
 
 
-class ClosedTerminal(Answer, kw_only=True, frozen=True):
+class ClosedTerminal(AnswerMembers, kw_only=True, frozen=True):
     """A terminal that is closed now."""
 
     terminal_id: str

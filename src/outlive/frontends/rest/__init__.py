@@ -1,4 +1,4 @@
-"""The REST door: /v1 for programs, the documented paths under /api (promise S4.7).
+"""The REST frontend: /v1 for programs, the documented paths under /api (promise S4.7).
 
 `door` is what the application builds; everything else is loaded at the first request. `service` has the table of routes, whose
 handlers are in `processes`, `output`, `follow`, `terminals` (/v1) and `documents` (/api). `routes` reads a request and

@@ -1,4 +1,4 @@
-"""The REST door of the server: its paths, its two probes, and nothing else until somebody asks.
+"""The entrance of REST: its paths, its two probes, and nothing else until the first request.
 
 What serves it (`service`) arrives with the first request, in a thread (decision 41). The probes do without it, so that a
 server that is only watched never loads it.
@@ -33,18 +33,18 @@ _PREFIXES = (f"{PATH}/", "/api/")  # the second one is promise S4.7
 
 
 def dialect() -> dict[str, SendError]:
-    """Return how callers are told what goes wrong before this door, by path (`frontends.dialects`)."""
+    """Return the format of errors that are answered before REST is reached, by path (`server.error_formats`)."""
     return dict.fromkeys((PATH, *_PATHS, *_PREFIXES, *PROBE_PATHS), send_problem)
 
 
 def found_so_far(engine: Engine) -> dict[str, object]:
-    """Return what `/readyz` tells of an engine that still finds again what lived before the server was started."""
+    """Return what `/readyz` says of an engine that still finds again what lived before the server was started."""
     progress = engine.reconciliation.progress
     return {} if progress is None else {"finding": progress.view()}
 
 
 class LoadedRest(Protocol):
-    """What the door uses of `service.RestService`, without importing it."""
+    """What the entrance uses of `service.RestService`, without importing it."""
 
     def hang_up(self) -> None:
         """End what clients merely keep open."""
@@ -67,7 +67,7 @@ class RestFrontend:
     ) -> None:
         """Make the service by `build` at the first request; `check` raises when the server is not ready.
 
-        `more`: what the answer tells beside that it is.
+        `more`: what the answer says beside that it is.
         """
         self._build = build
         self._check = check
@@ -132,7 +132,7 @@ class _Probe:
         try:
             body = await self._check()
         except OutliveError as error:
-            # 503 whatever it is: that is what those who ask understand by "not ready".
+            # 503 whatever it is: what asks (a load balancer, systemd) understands "not ready" by that alone.
             await send_problem(
                 scope,
                 send,
@@ -151,11 +151,11 @@ class RestPaths(BaseRoute):
     """Everything that the service answers: HTTP and WebSocket alike, below its prefixes."""
 
     def __init__(self, service: Callable[[], Awaitable[LoadedRest]]) -> None:
-        """Ask `service` for who answers."""
+        """Let what `service` returns answer."""
         self._service = service
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Tell whether a path is one of REST's."""
+        """Match every path of REST's."""
         if scope["type"] in {"http", "websocket"}:
             path = scope["path"]
             if path in _PATHS or path.startswith(_PREFIXES):

@@ -1,10 +1,7 @@
-"""/v1/processes/{process_id}/follow: events as they come, as server-sent events or over a WebSocket.
+"""/v1/processes/{process_id}/follow: a process's output as it comes, and its end, as server-sent events or over a WebSocket.
 
-Server-sent events: WHATWG HTML, "Server-sent events"; `id` is the place to go on at, and Last-Event-ID goes on there.
-
-A process's output as it comes, and its end: `OutputFeed`, a cursor on the log. Nothing is queued.
-
-Its events are what /follow sends, as server-sent events or over a WebSocket.
+`OutputFeed` is a cursor on the log and yields events; nothing is queued. Server-sent events: WHATWG HTML, "Server-sent
+events"; `id` is the place to go on at, and Last-Event-ID goes on there.
 """
 
 import asyncio
@@ -38,17 +35,17 @@ _Word = Literal["completed", "closed"]
 
 @dataclass(frozen=True, slots=True)
 class FeedPlace:
-    """How far a follower has got: a cursor, and the last of the two words about the end that it was told.
+    """How far a follower has got: a cursor, and which of the two words about the end was sent last.
 
     As text "12.0", "12.0;completed" or "12.0;closed": the id of an event.
     """
 
     cursor: Cursor
-    told: _Word | None = None
+    sent: _Word | None = None
 
     def __str__(self) -> str:
         """Return the form used on the wire."""
-        return f"{self.cursor};{self.told}" if self.told else str(self.cursor)
+        return f"{self.cursor};{self.sent}" if self.sent else str(self.cursor)
 
     @classmethod
     def parse(cls, text: str) -> "FeedPlace":
@@ -57,10 +54,10 @@ class FeedPlace:
         Raises:
             InvalidRequest: The text is none.
         """
-        cursor, semicolon, told = text.partition(";")
-        match told:
+        cursor, semicolon, sent = text.partition(";")
+        match sent:
             case "completed" | "closed":
-                return cls(Cursor.parse(cursor), told)
+                return cls(Cursor.parse(cursor), sent)
             case "" if not semicolon:
                 return cls(Cursor.parse(cursor))
             case _:
@@ -69,7 +66,7 @@ class FeedPlace:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing to tell: `output`, `gap`, `completed` or `closed`; `raw` is output's bytes where those are asked for."""
+    """One thing to send: `output`, `gap`, `completed` or `closed`; `raw` is output's bytes where those are asked for."""
 
     name: str
     place: FeedPlace
@@ -78,7 +75,7 @@ class Event:
 
 
 class OutputFeed:
-    """What a follower is told from a place on: output, the end, and when the streams are closed."""
+    """What a follower gets from a place on: output, the end, and when the streams are closed."""
 
     def __init__(
         self, process: Process, log: OutputLog, place: FeedPlace, *, encoding: Encoding | None = "utf-8"
@@ -93,7 +90,7 @@ class OutputFeed:
     async def events(self, *, quiet_s: float, stopping: asyncio.Event) -> AsyncIterator[list[Event]]:
         """Yield events as they come, an empty list after `quiet_s` of silence; end behind `closed`, or when stopping.
 
-        A slow follower slows nobody: the log waits. Cancellation: safe.
+        A slow follower slows no other: the log waits. Cancellation: safe.
 
         Raises:
             StoreCorrupt: The disk does not give the bytes.
@@ -103,7 +100,7 @@ class OutputFeed:
         stop = asyncio.ensure_future(stopping.wait())
         stop.add_done_callback(lambda _: woken.set())
         try:
-            while self._place.told != "closed" and not stopping.is_set():
+            while self._place.sent != "closed" and not stopping.is_set():
                 woken.clear()
                 events = self._turn()
                 if events:
@@ -122,7 +119,7 @@ class OutputFeed:
     def _turn(self) -> list[Event]:
         process = self._process
         is_complete = process.is_complete  # asked before the read: then the read sees everything
-        if self._place.told is None:
+        if self._place.sent is None:
             until = self._until() if is_complete else end_of(self._log)
             events = self._output(until, is_last=is_complete)
             if events or not is_complete:
@@ -186,7 +183,7 @@ _RESTART = 1012  # WebSocket close code: the service restarts (IANA registry)
 async def follow(call: RestCall, asked: EventParameters) -> Response:
     """Follow a process from a cursor on, through its end. The same path is a WebSocket, with the same messages."""
     process, place = await _placed(call, asked.process_id, asked.last_event_id or asked.cursor)
-    if place.told == "closed":
+    if place.sent == "closed":
         return Response(status_code=204)
     log = await call.log_of(process, place.cursor, raw=asked.raw)
     feed = OutputFeed(process, log, place, encoding=asked.encoding)

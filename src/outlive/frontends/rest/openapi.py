@@ -19,7 +19,7 @@ from outlive.protocols.rest.answers import Problem
 from outlive.protocols.rest.requests import BODIES
 
 _ABOUT = (
-    "Runs commands that outlive whoever asked for them. A process belongs to its principal: it is found again after "
+    "Runs commands that outlive their callers. A process belongs to its principal: it is found again after "
     "every disconnect and restart, with all of its output."
 )
 _TAGS = [

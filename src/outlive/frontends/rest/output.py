@@ -26,7 +26,7 @@ from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 BYTES_TYPE = "application/octet-stream"
 _PAGE_BYTES = 65536
 _TURNS = 32  # of 256 KiB each, in one visit to a thread: some ms, and it can be stopped between two
-# One request searches at most this much; then the cursor tells where to go on.
+# One request searches at most this much; then the cursor says where to go on.
 _MOST_SEARCHED_BYTES = 1024**3
 _COUNTED_BYTES = 64 * 1024**2  # some 50 ms in a thread
 

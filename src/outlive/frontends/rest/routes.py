@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import cast, get_type_hints
@@ -286,7 +286,7 @@ class RestPath:
         if (shape := route.shapes.get("body")) is not None:
             request = cast("Request", call.connection)
             content = await _content(request, self._context.settings.max_body_bytes)
-            call = RestCall(context=call.context, connection=request, access=call.access, content=content)
+            call = replace(call, content=content)
             # Callers of the document name no Content-Type. A page cannot use that: the guard knows it by its Origin.
             asked["body"] = _read_body(request, content, shape, needs_type=route.tag != "documents")
         answer = await route.handler(call, **asked)
@@ -373,7 +373,7 @@ def _checked(
         name = found.replace("[...]", "").replace("[", ".").replace("]", "")
         # A member of the body that is missing is named by the sentence alone.
         place = places.get(name.partition(".")[0]) or (f"body.{name}" if name else "body")
-        raise _wrong(place, error.message) from None
+        raise _wrong(place, error.message.removeprefix(f"{found}: ")) from None
 
 
 def _wrong(place: str, message: str) -> InvalidRequest:

@@ -1,15 +1,14 @@
 """What serves REST once it is asked for: the table of all routes (`ROUTES`), and the application made of it (`RestService`).
 
-From the table come Starlette's routes, what each needs of its caller (`SCOPES`), and the document and page that describe them.
+From the table come Starlette's routes, what each needs of its caller, and the document and the page that describe them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route, Router, WebSocketRoute
+from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 from starlette.websockets import WebSocketClose
@@ -39,12 +38,12 @@ _PAGE_HEADERS = {
 
 
 async def healthz(_call: RestCall) -> Members:
-    """Tell that the server answers."""
+    """Say that the server answers."""
     return ALIVE
 
 
 async def readyz(call: RestCall) -> Members:
-    """Tell whether the keeper answers and the registry can be written."""
+    """Say whether the keeper answers and the registry can be written."""
     await call.engine.health.check()
     return {**READY, **found_so_far(call.engine)}
 
@@ -87,7 +86,7 @@ _FOLLOWED: Mapping[int, Schema] = {
         "to, end}, `completed` (the process) and `closed` {process_id}. The id of an event is the cursor behind it.",
         "content": _content(EVENTS),
     },
-    204: {"description": "Everything was told already (Last-Event-ID): an EventSource stops asking."},
+    204: {"description": "Everything was sent already (Last-Event-ID): an EventSource stops asking."},
 }
 _PAGES = (shared.OutputPage, answers.MatchPage)
 _INPUT = {"description": "The bytes themselves, whatever type they claim to be.", "content": _BYTES}
@@ -127,12 +126,8 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("DELETE", _TERMINAL, "terminal_close", terminals.close, shared.ClosedTerminal, _STATE),
     RestRoute("GET", f"{_TERMINAL}/output", "terminal_read", terminals.read, shared.TerminalTextView, _STATE),
     *(
-        RestRoute("POST", f"{_TERMINAL}/{name}", f"terminal_{verb}", handler, answer, _STATE)
-        for name, verb, handler, answer in (
-            ("execute", "execute", terminals.execute, shared.ExecutedView),
-            ("input", "write", terminals.write, shared.TypedView),
-            ("resize", "resize", terminals.resize, shared.ResizedTerminal),
-        )
+        RestRoute("POST", f"{_TERMINAL}/{name}", operation, handler, answer, _STATE)
+        for name, operation, handler, answer in terminals.VERBS
     ),
     # Before the path with a parameter, which would take it, too.
     RestRoute("POST", _BY_PID, "control", documents.terminate_by_pid, answers.Terminated, (404, *_STATE)),
@@ -146,21 +141,6 @@ ROUTES: tuple[RestRoute, ...] = (
 )
 
 
-def _answered() -> Iterator[tuple[str, RestRoute]]:
-    """Yield every path with its route; the documented paths are answered without their last slash, too."""
-    for route in ROUTES:
-        for path in dict.fromkeys((route.path, route.path.removesuffix("/"))):
-            yield path, route
-
-
-# The two static pages are beside the table: they have no operation, and a link on any page may open them.
-_DOCUMENT_PATH = "/openapi.json"
-SCOPES: Mapping[tuple[str, str], Scope] = MappingProxyType(
-    {(route.method, path): route.scope for path, route in _answered()}
-    | {("GET", path): Scope.HELLO for path in (_DOCUMENT_PATH, DOCS_PATH)}
-)
-
-
 class RestService:
     """REST over HTTP, an ASGI application. Nothing has to be opened or closed."""
 
@@ -169,20 +149,15 @@ class RestService:
         calls = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
         self._context = RestContext(engine=engine, terminals=calls, settings=settings)
         self._routes = self._by_path()
-        # Every answer is a problem where it is none of a route, also of what is unexpected.
-        self._app = ErrorBoundary(
-            Router(
-                [
-                    kind(path, endpoint)
-                    for path, routes in self._routes.items()
-                    for endpoint in [RestPath(self._context, routes)]
-                    for kind in ((Route, WebSocketRoute) if WEBSOCKET in routes else (Route,))
-                ],
-                redirect_slashes=False,
-                default=_refuse_path,
-            ),
-            answer=send_problem,
-        )
+        served: list[BaseRoute] = []
+        for path, routes in self._routes.items():
+            endpoint = RestPath(self._context, routes)
+            served.append(Route(path, endpoint))
+            if WEBSOCKET in routes:
+                served.append(WebSocketRoute(path, endpoint))
+        # What no handler answers is a problem, too: a path at which there is nothing, and what is unexpected.
+        router = Router(served, redirect_slashes=False, default=_refuse_path)
+        self._app = ErrorBoundary(router, answer=send_problem)
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request or WebSocket."""
@@ -192,9 +167,11 @@ class RestService:
         """End streams and waits: their clients come again."""
         self._context.stopping.set()
 
-    def routes(self) -> set[tuple[str, str]]:
-        """Return everything that is answered: method (or WEBSOCKET) and path, with the parameters' names."""
-        return {(method, path) for path, routes in self._routes.items() for method in routes}
+    def routes(self) -> dict[tuple[str, str], Scope]:
+        """Return everything that is answered, by method (or WEBSOCKET) and path, with what it needs of its caller."""
+        return {
+            (one.method, path): one.scope for path, routes in self._routes.items() for one in routes.values()
+        }
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
@@ -205,14 +182,16 @@ class RestService:
         return make_document(ROUTES, self._context.settings.version)
 
     def _by_path(self) -> dict[str, dict[str, RestRoute]]:
-        found: dict[str, dict[str, RestRoute]] = {}
-        for path, route in _answered():
-            found.setdefault(path, {})[route.method] = route
-        for page in (
-            RestRoute("GET", _DOCUMENT_PATH, None, self._send_document),
+        """Return all routes by path and method, with the two static pages, which have no operation."""
+        pages = (
+            RestRoute("GET", "/openapi.json", None, self._send_document),
             RestRoute("GET", DOCS_PATH, None, self._send_page),
-        ):
-            found[page.path] = {page.method: page}
+        )
+        found: dict[str, dict[str, RestRoute]] = {}
+        for route in (*ROUTES, *pages):
+            # The documented paths are answered without their last slash, too.
+            for path in {route.path, route.path.removesuffix("/")}:
+                found.setdefault(path, {})[route.method] = route
         return found
 
     async def _send_document(self, _call: RestCall) -> Members:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from outlive.core.errors import BackendUnavailable
 from outlive.frontends.rest.routes import Members, RestCall, json_answer
+from outlive.operations.answers import ExecutedView, ResizedTerminal, TypedView
 from outlive.operations.controls import Resize
 from outlive.protocols.rest.requests import OfTerminal, TerminalTextParameters
 from outlive.protocols.terminal import requests
@@ -62,6 +63,14 @@ async def resize(call: RestCall, asked: OfTerminal, body: Resize) -> Members:
     """Set a terminal's size."""
     wanted = requests.ResizeTerminal(**msgspec.structs.asdict(body), terminal_id=asked.terminal_id)
     return await call.context.terminals.resize(wanted, call.owner())
+
+
+# What is done to a terminal: the last word of its path, the operation, the handler and its answer.
+VERBS = (
+    ("execute", "terminal_execute", execute, ExecutedView),
+    ("input", "terminal_write", write, TypedView),
+    ("resize", "terminal_resize", resize, ResizedTerminal),
+)
 
 
 async def _in_time(call: RestCall, work: Coroutine[None, None, dict[str, object]]) -> dict[str, object]:

@@ -11,7 +11,7 @@ from msgspec import Meta
 from outlive.core.layout import Degraded
 from outlive.core.process import ProcessRecord, Status, status_of
 from outlive.operations.answers import (
-    Answer,
+    AnswerMembers,
     ProcessMembers,
     Reachable,
     Redacted,
@@ -36,7 +36,7 @@ class Waited(ProcessView, kw_only=True, frozen=True):
     timed_out: Annotated[bool, Meta(description="It still runs: the wait is over, the process is not.")]
 
 
-class ProcessPage(Answer, kw_only=True, frozen=True):
+class ProcessPage(AnswerMembers, kw_only=True, frozen=True):
     """A page of processes, newest first."""
 
     processes: list[ProcessView]
@@ -44,7 +44,7 @@ class ProcessPage(Answer, kw_only=True, frozen=True):
     degraded: _Degraded = None
 
 
-class Match(Answer, kw_only=True, frozen=True):
+class Match(AnswerMembers, kw_only=True, frozen=True):
     """A line that contains the text: bytes `offset` to `end` of its stream, without its newline."""
 
     type: StreamName
@@ -56,7 +56,7 @@ class Match(Answer, kw_only=True, frozen=True):
     after: list[str]
 
 
-class MatchPage(Answer, kw_only=True, frozen=True):
+class MatchPage(AnswerMembers, kw_only=True, frozen=True):
     """Lines that contain a text, in the order of writing."""
 
     process_id: str
@@ -67,27 +67,27 @@ class MatchPage(Answer, kw_only=True, frozen=True):
     redacted: Redacted = 0
 
 
-class Written(Answer, kw_only=True, frozen=True):
+class Written(AnswerMembers, kw_only=True, frozen=True):
     """How much of the body went into the process's input."""
 
     written: int
     eof: bool
 
 
-class Alive(Answer, kw_only=True, frozen=True):
+class Alive(AnswerMembers, kw_only=True, frozen=True):
     """The server answers."""
 
     status: Literal["alive"]
 
 
-class _Found(Answer, kw_only=True, frozen=True):
+class _Found(AnswerMembers, kw_only=True, frozen=True):
     """How many of the processes that lived when the server was started are found again."""
 
     known: int
     of: int
 
 
-class Ready(Answer, kw_only=True, frozen=True):
+class Ready(AnswerMembers, kw_only=True, frozen=True):
     """The server can start commands."""
 
     status: Literal["ready"]
@@ -113,7 +113,7 @@ class Problem(msgspec.Struct, kw_only=True, frozen=True):
     degraded: Annotated[Degraded | None, Meta(description=f"{_WHY_DEGRADED} Of `/readyz` only.")] = None
 
 
-class TrackedProcess(Answer, kw_only=True, frozen=True):
+class TrackedProcess(AnswerMembers, kw_only=True, frozen=True):
     """A process as /api/async/processes/list/ shows it. Times are local, without zone."""
 
     pid: int | None
@@ -134,7 +134,7 @@ class TrackedProcess(Answer, kw_only=True, frozen=True):
     reachable: Reachable = True
 
 
-class TrackedProcesses(Answer, kw_only=True, frozen=True):
+class TrackedProcesses(AnswerMembers, kw_only=True, frozen=True):
     """The newest processes, newest first."""
 
     processes: list[TrackedProcess]
@@ -142,7 +142,7 @@ class TrackedProcesses(Answer, kw_only=True, frozen=True):
     degraded: _Degraded = None
 
 
-class Terminated(Answer, kw_only=True, frozen=True):
+class Terminated(AnswerMembers, kw_only=True, frozen=True):
     """How a process was ended."""
 
     success: bool

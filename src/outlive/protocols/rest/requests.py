@@ -17,7 +17,7 @@ from msgspec import Meta
 from outlive.core.command import Command
 from outlive.core.terminal import Form
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial
-from outlive.operations.requests import Text, Timeout, WaitSeconds, Words
+from outlive.operations.requests import Bytes, Text, Timeout, WaitSeconds, Words
 from outlive.operations.start import StartOptions, check_one_way, check_words
 from outlive.protocols.jsonrpc.views import Encoding
 from outlive.protocols.terminal.requests import (
@@ -144,11 +144,7 @@ StateName = Literal[
 ]
 
 
-class Parameters(msgspec.Struct, kw_only=True, frozen=True):
-    """What an address and its headers say."""
-
-
-class OfProcess(Parameters, kw_only=True, frozen=True):
+class OfProcess(msgspec.Struct, kw_only=True, frozen=True):
     """The process that a path names."""
 
     process_id: Annotated[
@@ -161,13 +157,13 @@ class OfProcess(Parameters, kw_only=True, frozen=True):
     ]
 
 
-class OfTerminal(Parameters, kw_only=True, frozen=True):
+class OfTerminal(msgspec.Struct, kw_only=True, frozen=True):
     """The terminal that a path names."""
 
     terminal_id: Annotated[str, Meta(min_length=1, max_length=200, description="The terminal's id.")]
 
 
-class OfTracked(Parameters, kw_only=True, frozen=True):
+class OfTracked(msgspec.Struct, kw_only=True, frozen=True):
     """The process that a documented path names."""
 
     process_id: Annotated[
@@ -175,13 +171,13 @@ class OfTracked(Parameters, kw_only=True, frozen=True):
     ]
 
 
-class OfPid(Parameters, kw_only=True, frozen=True):
+class OfPid(msgspec.Struct, kw_only=True, frozen=True):
     """A process by its pid."""
 
     pid: Annotated[int, Meta(ge=1, le=_MAX_PID, description="Of a process that this server has started.")]
 
 
-class StartParameters(Parameters, kw_only=True, frozen=True):
+class StartParameters(msgspec.Struct, kw_only=True, frozen=True):
     """How often a start may be sent."""
 
     idempotency_key: Annotated[
@@ -193,7 +189,7 @@ class StartParameters(Parameters, kw_only=True, frozen=True):
     ] = None
 
 
-class ListParameters(Parameters, kw_only=True, frozen=True):
+class ListParameters(msgspec.Struct, kw_only=True, frozen=True):
     """Which processes a page shows."""
 
     state: Annotated[
@@ -243,7 +239,7 @@ class WaitParameters(OfProcess, kw_only=True, frozen=True):
     ] = "complete"
 
 
-class ApprovalParameters(Parameters, kw_only=True, frozen=True):
+class ApprovalParameters(msgspec.Struct, kw_only=True, frozen=True):
     """How approvals are shown."""
 
     raw: Annotated[bool, Meta(description="Hide no secrets in the words, and no values of variables.")] = (
@@ -275,7 +271,7 @@ class OutputParameters(OfProcess, kw_only=True, frozen=True):
     context: Annotated[int, Meta(ge=0, le=100, description="With grep: lines around each match.")] = 0
     matches: Annotated[int, Meta(ge=1, le=1000, description="With grep: at most this many lines.")] = 100
     limit: Annotated[
-        Annotated[int, Meta(ge=1, le=_MAX_OFFSET)] | None,
+        Bytes | None,
         Meta(
             description="Bytes. A page has at most 256 KiB (64 KiB unless given), an answer in bytes as many as you like."
         ),
