@@ -50,6 +50,16 @@ def test_both_twins_offer_the_same_methods_with_the_same_parameters(
         assert list(ours[name].parameters.values()) == list(theirs[name].parameters.values()), name
 
 
+@pytest.mark.parametrize(("asynchronous", "blocking"), _TWINS)
+def test_every_method_shows_its_name_and_what_it_does(asynchronous: type, blocking: type) -> None:
+    """Methods of the blocking twin are derived, and some of the others: users see neither."""
+    for kind in (asynchronous, blocking):
+        for name, member in vars(kind).items():
+            if inspect.isfunction(member) and not name.startswith("_"):
+                assert member.__name__ == name
+                assert member.__doc__
+
+
 def test_both_clients_are_made_in_the_same_way() -> None:
     ours = inspect.signature(AsyncClient).parameters
     theirs = inspect.signature(Client).parameters

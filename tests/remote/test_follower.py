@@ -3,16 +3,17 @@
 import asyncio
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from outlive.backends.remote.contract import NodeConnection, NodeListener
+from outlive.backends.remote.contract import NodeConnection, NodeListener, NodePage, NodeView
 from outlive.backends.remote.follower import NodeFollower
 from outlive.backends.remote.link import NodeLink, Pauses
 from outlive.backends.remote.process import NodeProcesses, RemoteProcess
 from outlive.core.cursor import Cursor
-from outlive.core.errors import BackendUnavailable
+from outlive.core.errors import AccessDenied, BackendUnavailable
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
@@ -23,6 +24,25 @@ pytestmark = pytest.mark.anyio
 
 
 _NODE = cast("NodeConnection", object())  # it is asked nothing
+
+
+class _Closing:
+    """A node that shows no secrets, where the last descendant of a process has just ended."""
+
+    def __init__(self) -> None:
+        self.is_asked_raw: list[bool] = []
+
+    async def get(self, process_id: str, *, stats: bool = False) -> NodeView:
+        view = dict.fromkeys(("pid", "exit_code", "exit_signal", "error", "cause", "started_at", "ended_at"))
+        more = {"state": "lost", "is_complete": True, "is_closed": True, "descendants": 0}
+        flags = {"is_stalled": False, "output_lost": False, "process_id": process_id, "stats": stats}
+        return cast("NodeView", SimpleNamespace(**view, **more, **flags))
+
+    async def read(self, _process_id: str, _cursor: Cursor, *, raw: bool) -> NodePage:
+        self.is_asked_raw.append(raw)
+        if raw:
+            raise AccessDenied("scope_missing", "raw needs the scope admin.")
+        return cast("NodePage", SimpleNamespace(items=()))
 
 
 class _Feed:
@@ -56,6 +76,30 @@ class _Feed:
         """Nothing is open."""
 
 
+class _Processes(NodeProcesses):
+    """The table of processes, and an event for the moment in which none is left."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout, "far", punch=punch_hole)
+        self.all_dropped = asyncio.Event()
+
+    async def drop(self, process: RemoteProcess) -> None:
+        await super().drop(process)
+        self.all_dropped.set()
+
+
+class _QuietFeed(_Feed):
+    """A feed that brings nothing, and ends once nothing is followed any more."""
+
+    def __init__(self, processes: _Processes) -> None:
+        super().__init__()
+        self._processes = processes
+
+    async def hear(self, listener: NodeListener) -> bool:  # noqa: ARG002 -- as the feed has it
+        await self._processes.all_dropped.wait()
+        raise BackendUnavailable("server_lost", "The connection was closed.")
+
+
 async def _never(process: RemoteProcess) -> None:
     raise AssertionError(process.process_id)
 
@@ -80,3 +124,22 @@ async def test_a_start_that_is_answered_while_the_connection_ends_ends_nothing_e
     assert not ended.group_contains(RuntimeError)
     for process in known:
         process.files.close()
+
+
+@pytest.mark.promise("S4.12.nodes.once")
+async def test_what_comes_behind_an_end_is_read_with_a_token_that_may_see_no_secrets(tmp_path: Path) -> None:
+    """Over a connection on which nothing was attached before; else it would be cut, and tried again half a minute later."""
+    processes = _Processes(Layout(str(tmp_path)))
+    spec = encode_spec(Spec(program="/bin/true", argv=("true",), env={}, cwd="/"))
+    process = await processes.add(new_process_id(1, os.urandom(RANDOM_BYTES)), spec, b"")
+    process.acknowledge(1, 1)
+    await process.end_here("lost", "")
+    process.is_closed, process.descendants = False, 1
+    node = _Closing()
+    link = NodeLink("far", _NODE, pauses=Pauses())
+    follower = NodeFollower(cast("NodeConnection", node), link, processes, begin=_never)
+    with pytest.raises(ExceptionGroup) as ended:
+        await follower.follow(_QuietFeed(processes))
+    assert not ended.group_contains(AccessDenied)
+    assert node.is_asked_raw == [True, False]
+    assert process.is_finished

@@ -34,14 +34,15 @@ def position_of(cursor: Cursor | str) -> Cursor:
 
 
 def _request(
-    method: str, doc: str, **members: object
+    name: str, method: str, doc: str, **members: object
 ) -> Callable[["AsyncProcess"], Coroutine[Any, Any, None]]:
     """Return a method of `AsyncProcess` that is one request without parameters of the caller's."""
 
     async def call(self: "AsyncProcess") -> None:
         await self._link.request(method, {"process_id": self.process_id, **members})
 
-    call.__doc__ = doc
+    # As if it had been written out: tracebacks and `help` show these.
+    call.__name__, call.__qualname__, call.__doc__ = name, f"AsyncProcess.{name}", doc
     return call
 
 
@@ -102,6 +103,7 @@ class AsyncProcess:
                 return read_info(view)
 
     pause = _request(
+        "pause",
         "control",
         """Stop the whole tree until `resume`. Repeating it is a success.
 
@@ -111,6 +113,7 @@ class AsyncProcess:
         type="PAUSE",
     )
     resume = _request(
+        "resume",
         "control",
         """Continue the whole tree. Repeating it is a success.
 
@@ -120,6 +123,7 @@ class AsyncProcess:
         type="RESUME",
     )
     close_stdin = _request(
+        "close_stdin",
         "close_stdin",
         """End its input: it reads end-of-file behind the bytes written so far.
 

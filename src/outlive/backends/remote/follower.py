@@ -14,7 +14,7 @@ from outlive.backends.remote.contract import NodeConnection, NodeFeed, NodeView
 from outlive.backends.remote.link import NodeLink
 from outlive.backends.remote.process import NodeProcesses, OutputWriter, RemoteProcess
 from outlive.core.cursor import Cursor
-from outlive.core.errors import BackendUnavailable, OutliveError, ProcessNotFound
+from outlive.core.errors import AccessDenied, BackendUnavailable, OutliveError, ProcessNotFound
 
 _logger = logging.getLogger(__name__)
 _SILENT = "It says nothing any more"
@@ -142,7 +142,14 @@ class _Connection:
             OSError: The disk does not take it now.
         """
         files = process.files
-        page = await self._node.read(process.process_id, files.cursor, raw=self.feed.is_raw)
+        try:
+            page = await self._node.read(process.process_id, files.cursor, raw=self.feed.is_raw)
+        except AccessDenied:
+            if not self.feed.is_raw:
+                raise
+            # The node shows secrets to no token like ours, and nothing was attached over this connection to find that out.
+            self.feed.is_raw = False
+            page = await self._node.read(process.process_id, files.cursor, raw=False)
 
         def write() -> None:
             for item in page.items:
