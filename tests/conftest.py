@@ -29,11 +29,25 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(_number, signal.SIG_DFL)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Name what has failed when it fails: a run takes minutes, and one that is killed prints no summary."""
-    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
-        print(f"\nFAILED at once: {report.nodeid} ({report.when})", file=sys.__stderr__, flush=True)
+class _FailureLines:
+    """Names what has failed when it fails: a run takes minutes, and one that is killed prints no summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write a line for each failure."""
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            terminal.ensure_newline()
+            terminal.write_line(f"FAILED at once: {report.nodeid} ({report.when})")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers report to the run that has started them, which writes."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_FailureLines(config))
 
 
 @pytest.fixture(autouse=True)
