@@ -1,6 +1,6 @@
 """The methods that change nothing (attach, events, list, get, read, wait), those of approvals, and those of terminals.
 
-ApprovalList are for callers with the scope `admin` that no process of this server has started. What a terminal's methods take and
+Approvals are for callers with the scope `admin` that no process of this server has started. What a terminal's methods take and
 give is the same at every door (promise S3.6): they are made from `TerminalCalls`, one for each operation of its name.
 """
 
