@@ -50,7 +50,7 @@ class LocationView(AnswerMembers, kw_only=True, frozen=True):
     container: str | None = None
 
 
-class ProcessMembers(AnswerMembers, kw_only=True, frozen=True):
+class ProcessAnswer(AnswerMembers, kw_only=True, frozen=True):
     """What every frontend shows of a process; each has words of its own for its status."""
 
     process_id: Annotated[str, Meta(description="Its permanent id, never used again.")]

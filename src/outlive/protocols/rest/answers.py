@@ -12,7 +12,7 @@ from outlive.core.layout import Degraded
 from outlive.core.process import ProcessRecord, Status, status_of
 from outlive.operations.answers import (
     AnswerMembers,
-    ProcessMembers,
+    ProcessAnswer,
     Reachable,
     Redacted,
     StreamName,
@@ -24,7 +24,7 @@ _WHY_DEGRADED = "Why nothing can be started now; absent while everything can be 
 _Degraded = Annotated[Degraded | None, Meta(description=_WHY_DEGRADED)]
 
 
-class ProcessView(ProcessMembers, kw_only=True, frozen=True):
+class ProcessView(ProcessAnswer, kw_only=True, frozen=True):
     """Everything about a process. Times are UTC, sizes bytes, `timeout` and `grace` seconds."""
 
     status: Annotated[Status, Meta(description="One word for how it is.")]
