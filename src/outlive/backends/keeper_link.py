@@ -103,7 +103,7 @@ class KeeperLink:
             deadline_s: After so long the request is forgotten.
             is_repeatable: Send it again when the supervisor dies before it has answered.
             settle: Called once with the outcome, in the order of the packets, also when the caller was cancelled.
-            sent_with: A socket that travels with the request; it stays the caller's, who closes it.
+            sent_with: A socket that travels with the request; it stays the caller's, which closes it.
 
         Raises:
             OutliveError: What the supervisor answered; `keeper_restarted` for a request that cannot be repeated;

@@ -70,7 +70,7 @@ class LocalBackend:
         return "local"
 
     async def open(self, listener: BackendListener) -> None:
-        """Connect, starting the keeper when nobody listens; returns when it answers, or is there and silent.
+        """Connect, starting the keeper when no process listens; returns when it answers, or is there and silent.
 
         Raises:
             BackendUnavailable: It did not within 20 s.

@@ -31,7 +31,7 @@ def observe_tree(folder: str, *, has_stdin: bool) -> Observation:
         folder: The process's folder.
         has_stdin: Whether it has an input that it could wait for.
     """
-    import psutil  # noqa: PLC0415 -- start-up time: 51 ms that only who asks has to pay (decision 6)
+    import psutil  # noqa: PLC0415 -- start-up time: 51 ms, paid only by a caller that asks (decision 6)
 
     record = _pid_record(folder)
     if record is None or record.boot_id != _boot_id():
@@ -141,7 +141,7 @@ def _waits(pid: int, stdin: str) -> Waiting:
 
     It is inside a read of `stdin` (what /proc calls the command's input) or of its terminal; or, having taken every key for
     itself (line editors, pagers), inside
-    poll(2) or a sister of it. What such a one waits for beside keys nobody outside can tell.
+    poll(2) or a sister of it. What such a process waits for beside keys cannot be seen from outside.
     """
     try:
         with open(f"/proc/{pid}/syscall", encoding="ascii") as file:

@@ -15,7 +15,7 @@ Settle = Callable[[Reply | OutliveError], None]
 
 
 class KeeperRequest:
-    """One question; `future` is what its caller waits for, `settle` is called even if nobody waits any more."""
+    """One question; `future` is what its caller waits for, `settle` is called even if no caller waits any more."""
 
     __slots__ = (
         "future",
@@ -146,7 +146,7 @@ class Unanswered:
             self._fail(request, error)
 
     def silence(self, deadline_s: float) -> OutliveError:
-        """Return the error for a question that nobody answered in time."""
+        """Return the error for a question that was not answered in time."""
         if self.trouble is not None:
             return self.trouble
         if not self.is_reachable:

@@ -106,7 +106,7 @@ class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
         Args:
             default_timeout_s: Of a caller that names no timeout.
             default_grace_s: Of a caller that names no grace.
-            members: What only this frontend knows of a `Command`: the words, to whom it belongs.
+            members: What only this frontend knows of a `Command`: the words, and its owner.
         """
         found = self.command_members() | members
         if self.timeout is None:

@@ -39,7 +39,7 @@ _NOBODY: dict[str, object] = {
 
 @takes(STATE_DIR, JSON)
 def status(*, state_dir: str | None, as_json: bool) -> int:
-    """Print who keeps the commands."""
+    """Print which keeper has the commands."""
     answer: dict[str, Any] = read_status(layout_of(state_dir))
     if as_json:
         show_json(answer)

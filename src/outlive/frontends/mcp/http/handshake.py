@@ -47,7 +47,7 @@ _RAW_INITIALIZE = {
 # (method, params, seconds) -> the client's response: an object with `result` or `error`.
 Ask = Callable[[str, Mapping[str, Any] | None, float | None], Awaitable[Mapping[str, Any]]]
 
-_PATIENCE_S = 600.0  # a person may have to answer; a person who has left is not waited for without end
+_PATIENCE_S = 600.0  # a person may have to answer; the wait for a person that has left has an end
 _RequestKey = tuple[str, str | None, str]
 
 
