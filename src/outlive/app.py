@@ -180,7 +180,7 @@ class Application:
         ]
 
     async def __aenter__(self) -> Self:
-        """Open engine and doors; every process of an earlier server is known when this returns.
+        """Open engine and doors; processes of an earlier server become known afterwards (`engine.recovery.reconciliation`).
 
         Raises:
             BackendUnavailable: The keeper could not be started.

@@ -65,7 +65,7 @@ class BackendSite(Protocol):
     """What a backend knows of itself and of the machine where commands run."""
 
     async def offers(self) -> str:
-        """Return what bounds can be had where commands run, as `keeper.offers` prints it.
+        """Return what bounds can be had where commands run, as `keeper.sandbox.capabilities` prints it.
 
         Raises:
             InvalidRequest: The other side is of an earlier version and does not know.

@@ -1,4 +1,4 @@
-"""The one facade of all doors: start, control, find, list, read, follow, wait. Knows no frontend."""
+"""What all frontends use: `Engine`, whose parts start, control, find, read and remember processes. Knows no frontend."""
 
 from outlive.engine.audited_controls import AuditedControls
 from outlive.engine.commands.sandbox import SandboxSettings

@@ -1,7 +1,7 @@
 """`Engine`: the parts of which the server's core is made, wired together, and their life (open, recover, close).
 
 What can be asked of it is in its parts: `starts`, `controls`, `queries`, `queue`, `approvals`, `records` and so on. It knows
-no frontend and no protocol: frontends call it, are woken through `Process.subscribe` and read the log.
+no frontend and no protocol: frontends call it, are woken through `Process.subscribers` and read the log.
 """
 
 import asyncio

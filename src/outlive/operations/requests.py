@@ -1,6 +1,6 @@
 """From JSON, or members that were read already, to a checked request; one sentence for what is wrong. Pure.
 
-The kinds of values that requests are made of, each with its bounds: seconds, sizes, names, tags. Pure.
+Also the kinds of values that requests are made of (`Seconds`, `Cells`, `Tags` and others), each with its bounds. Pure.
 
 A bound stands here once. Every frontend checks it, and every published schema shows it.
 """
@@ -83,7 +83,7 @@ TagChanges = Annotated[dict[TagName, TagValue | None], Meta(max_length=MAX_TAGS)
 Group = Annotated[str, Meta(min_length=1, max_length=128)]
 # "local", "docker", or a node's name, which is one label of a host's name (RFC 1035, section 2.3.4).
 BackendName = Annotated[str, Meta(min_length=1, max_length=63)]
-# The members of `core.sandbox.Profile`: as text, so that schemas list the words where they are used.
+# The members of `core.command.Profile`: as text, so that schemas list the words where they are used.
 ProfileName = Literal["open", "guarded", "workspace", "offline", "sealed"]
 GrantText = Annotated[str, Meta(max_length=40)]
 # A workspace, shown in a line of words. Not "\\Z" at its end, which JSON Schema's dialect lacks: "$" alone takes a newline.

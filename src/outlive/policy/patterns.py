@@ -8,7 +8,7 @@ ALLOWED_COMMANDS: `AllowedCommands`, the operator's list of programs (promise S0
 What is promised: outlive itself starts no program that is not on the list. If the list has a shell, an interpreter or another
 program that starts programs, it allows everything; what an allowed program does is restricted only by a sandbox.
 
-`ProgramFile` holds what the file system says about a program; `engine.commands.programs` asks it.
+`ProgramFile` holds what the file system says about a program; `engine.commands.resolver` asks it.
 """
 
 import re

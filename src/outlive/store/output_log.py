@@ -4,7 +4,7 @@ Never writes: the supervisor is the only writer, and may be writing while this r
 and closed by `close` (or with the last reference); a closed log opens again by itself. `pread` is the one blocking call that
 the event loop may make, at most 256 KiB a turn. What is redacted is decided in `log_mask`.
 
-The reader of a process's index file `idx`: finds the run at a position without reading the whole file.
+`IdxReader` reads a process's index file `idx`: it finds the run at a position without reading the whole file.
 
 The search is here; what a record means is defined in `protocols.frames`, and output is read with it in `output_log`.
 """

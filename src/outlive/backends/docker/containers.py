@@ -210,7 +210,7 @@ class Containers:
         Args:
             layout: The state folder.
             settings: How the daemon is reached, and how long an unused container stays.
-            connect: Returns a connected non-blocking SEQPACKET socket for a path (`keeper.sockets.connect_unix`).
+            connect: Returns a connected non-blocking SEQPACKET socket for a path (`keeper.common.sockets.connect_unix`).
             runner: Returns the runner's file for a machine, "x86_64" or "aarch64"; may block.
             lock: Returns the supervisor's lock, by which runners recognize a supervisor.
             living: Returns the names of the containers in which a process lives or is about to; quick.

@@ -8,7 +8,7 @@ from outlive.core.cursor import Cursor
 
 
 class NodeStats(Protocol):
-    """What a process's tree looks like there (see `core.observation`)."""
+    """What a process's tree looks like there (see `core.process.Observation`)."""
 
     @property
     def pids(self) -> tuple[int, ...]:

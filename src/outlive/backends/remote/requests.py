@@ -354,7 +354,7 @@ class NodeStarts:
 def execute_words(spec: Spec, script: bytes, secrets: Mapping[str, str]) -> dict[str, object]:
     """Return the parameters of `execute`, by the names of the client's `StartOptions`. Pure.
 
-    What only the caller knows stands in the spec's `meta` (`engine.commands.remote_commands`). The process is detached there: whose it is, and
+    What only the caller knows stands in the spec's `meta` (`engine.commands.containers`). The process is detached there: whose it is, and
     what becomes of it when that client goes, is decided here.
     """
     asked = spec.meta.get("asked")

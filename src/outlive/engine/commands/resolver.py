@@ -3,7 +3,7 @@
 Refuses before the keeper is asked, with a reason and a hint. What the file system said is believed for a second:
 a start costs no thread and no system call here in the usual case, and the kernel has the last word anyway.
 
-What the file system says about programs and folders, as the shell would ask it. Blocking: run it in a thread.
+`check_folder` and `find_program` ask the file system as the shell would. They block: run them in a thread.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """From a `Command` to the bounds it runs in: which profile, whether that may be, and the steps that make it.
 
 What the machine offers is tried out once, by a process of the keeper's, when it is first needed. The steps are the keeper's
-(`keeper.confine`); one that fails there keeps the command from running.
+(`keeper.sandbox.confine`); one that fails there keeps the command from running.
 """
 
 import asyncio

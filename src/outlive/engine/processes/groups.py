@@ -127,7 +127,7 @@ _Waiting = tuple[Process, WaitingCommand]
 
 
 class StartAdmission(Protocol):
-    """What starts a command whose turn it is (`queue.QueuedStarts`)."""
+    """What starts a command whose turn it is (`start_queue.StartQueue`)."""
 
     async def admit(self, process: Process, command: WaitingCommand) -> None:
         """Start it. Must not raise."""

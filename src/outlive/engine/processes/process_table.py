@@ -36,7 +36,7 @@ class LiveTable:
     """Processes that can still change. Used on the event loop; no I/O.
 
     Attributes:
-        by_key: They by the 16-byte form of their id. `enter` and `leave` alone change it.
+        by_key: The live processes by the 16-byte form of their id. `enter` and `leave` alone change it.
     """
 
     def __init__(self) -> None:
@@ -215,7 +215,7 @@ class ProcessTable:
 
     Attributes:
         processes: Processes that can still change.
-        live: They by the 16-byte form of their id.
+        live: The live processes by the 16-byte form of their id.
         unknown: Newest doorbell of processes that are not loaded yet.
         vanished: Processes that the keeper did not mention any more after a reconnect: they have finished.
         unconfirmed: Processes that may have finished before we were connected, so that the keeper does not report it.

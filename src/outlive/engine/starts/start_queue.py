@@ -1,7 +1,7 @@
 """`StartQueue`: commands that wait for their group's turn or for an approval, until they run or are withdrawn.
 
 How many of a group run is counted in `groups`; what waits for an approval is in `approvals`; whether a command that was
-asked for runs is decided in `pending_starts`.
+asked for runs is decided by `groups.PendingStarts`.
 """
 
 import asyncio

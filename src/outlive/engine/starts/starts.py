@@ -354,7 +354,7 @@ class Starts:
             self._events.publish_refusal(owner, error.code, command=hide(command.text))
             raise
         state = State.STARTING if command.group is None else await self._queue.first_state(command, owner)
-        # From here on to `count` nothing is awaited: another start must not take the same place in the group.
+        # From here to `self._queue.count` nothing is awaited: another start must not take the same place in the group.
         folder = self._layout.process(process_id)
         record = new_record(
             command,

@@ -130,7 +130,7 @@ class EngineTerminals:
         A user's start files that ask something, or take more than 15 s: then it is handed over as it is, "busy".
 
         Raises:
-            OutliveError: As `Engine.start`.
+            OutliveError: As `Starts.start`.
             StartFailed: `start_failed`: the shell has ended at once.
 
         Cancellation: the terminal may be there all the same.

@@ -272,7 +272,7 @@ class Connection:
                 case Concurrency.LONG if self._longs.locked():
                     error = LimitExceeded(
                         "process_limit",
-                        f"{_MAX_LONG} requests of this session wait for their answers.",
+                        f"{_MAX_LONG} requests of this connection wait for their answers.",
                         hint="Wait for some of the answers first.",
                     )
                     if frames := work.refuse(error):

@@ -22,7 +22,7 @@ from outlive.protocols.jsonrpc.answers import encode_process_notification, encod
 from outlive.protocols.jsonrpc.members import SandboxMembers, StartedMembers
 from outlive.protocols.jsonrpc.params import ExecuteParams
 
-_START_S = 25.0  # what a start may take (`Engine.start`)
+_START_S = 25.0  # what a start may take (`backends.local`)
 
 
 async def execute(context: Context, params: ExecuteParams, label: str | None) -> Result[StartedMembers]:

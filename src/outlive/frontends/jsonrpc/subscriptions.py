@@ -206,7 +206,7 @@ class Subscription:
 
 
 # Output read in one turn. Lines: measured CPU per line of 80 bytes is 1.4 : 1.2 : 1.1 : 1 at 16, 32, 64 and 128 KiB; a
-# turn takes 0.4 ms then, and never more than `lines.MAX_LINES` lines. Pieces: what one `pread` may return.
+# turn takes 0.4 ms then, and never more than `protocols.jsonrpc.output.MAX_LINES` lines. Pieces: what one `pread` may return.
 _LINES_TURN_BYTES = 128 * 1024
 _PIECES_TURN_BYTES = 256 * 1024
 

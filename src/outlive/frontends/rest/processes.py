@@ -55,7 +55,7 @@ async def _started(call: RestCall, command: Command, key: str | None) -> tuple[P
 
     Raises:
         HttpRefusal: `key_reused`: the key started something else before.
-        OutliveError: As `Engine.start`.
+        OutliveError: As `Starts.start`.
     """
     starts = call.engine.starts
     if key is None:

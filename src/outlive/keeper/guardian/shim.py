@@ -118,7 +118,7 @@ class Holdings:
     def _connect(self, link: int) -> None:
         """Put a new link in the place of the old one."""
         place = self._link.fileno()
-        os.dup2(link, place, False)  # noqa: FBT003 - as above
+        os.dup2(link, place, False)  # noqa: FBT003 - parsing a keyword costs a page
         os.close(link)
         self._poll.register(place, _POLLIN)
         self._is_linked = True

@@ -2,7 +2,7 @@
 
 Messages that carry output are in `output`; the members of each message are declared in `members`.
 
-The one table from error slugs (`core.errors.SLUGS`) to JSON-RPC numbers, promise S0.11.
+`ERROR_NUMBERS` is the one table from error slugs (`core.errors.SLUGS`) to JSON-RPC numbers, promise S0.11.
 
 A test fails when a slug is missing here. Numbers from -32000 to -32099 are the server's own (JSON-RPC 2.0, section 5.1).
 """

@@ -34,7 +34,7 @@ ProcessIdMember = Annotated[str | None, Meta(description="The one that runs in t
 
 
 class ProcessParams(msgspec.Struct, kw_only=True, frozen=True):
-    """Which process is meant; without an id the one that runs in this connection."""
+    """Which process is meant; without an id the one that runs in this session."""
 
     process_id: ProcessIdMember = None
 

@@ -5,13 +5,13 @@ over the Unix socket or loopback TCP. The uid alone is not enough for a request 
 this server has started. A web page acts as the user only if its origin was allowed; a page served by this machine gets the scope
 hello (decision 72).
 
-The facts come from `peers` and `token_book`. Host and Origin are checked before, by `guard`; scopes are enforced later, by the
+The facts come from `peers`, the tokens from `TokenBook`. Host and Origin are checked before, by `guard`; scopes are enforced later, by the
 frontends.
 
-The tokens as a running server knows them: `TokenBook`, never older than the file.
+`TokenBook` has the tokens as a running server knows them; it is never older than the file.
 
 A token that is revoked, or expires, is refused from that moment on, and the connections opened with it end within a second. This
-module never writes the file: `store.token_file` does. What a token allows is decided by `authenticator`.
+module never writes the file: `store.token_file` does. What a token allows is decided by `Authenticator`.
 """
 
 import asyncio

@@ -114,7 +114,7 @@ class ToolCall:
         """Start a command for the caller.
 
         Raises:
-            OutliveError: As `Engine.start`.
+            OutliveError: As `Starts.start`.
 
         Cancellation: unless `in_background`, what may have been started is ended.
         """
@@ -136,7 +136,7 @@ class ToolCall:
         that (promise S1.10).
 
         Raises:
-            OutliveError: As `Engine.start`.
+            OutliveError: As `Starts.start`.
 
         Cancellation: ends what was started (TERM, termination timeout, KILL), unless the seconds are 0.
         """
