@@ -12,7 +12,7 @@ from outlive.core.cursor import Cursor
 from outlive.frontends.jsonrpc.subscriptions import Followers, OutputFormat
 from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.websocket_frames import binary_frame, text_frame
-from outlive.server.http.outbox import MessageOutbox, RawOutbox, open_outbox
+from outlive.server.http.websocket_io import MessageOutbox, RawOutbox, open_outbox
 from tests.frontends.jsonrpc.following import TestOutbox, WrittenProcess
 
 pytestmark = pytest.mark.anyio

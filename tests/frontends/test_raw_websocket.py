@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 from websockets.frames import Frame, Opcode
 
-from outlive.server.http.outbox import EXTENSION, Inbox, RawWebSocketProtocol
 from outlive.server.http.uvicorn_parts import ClientDisconnected, Config, ServerState
+from outlive.server.http.websocket_io import EXTENSION, Inbox, RawWebSocketProtocol
 from tests.frontends.serving import served
 from tests.support.raw import masked_header, open_raw_websocket, read_frame
 

@@ -3,7 +3,7 @@
 import time
 
 from outlive.core.spec import Spec
-from outlive.keeper.supervisor.clients import Notifications
+from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
 from outlive.protocols.keeper import Doorbell, decode_doorbells
@@ -15,7 +15,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self.loop = Loop(print)
-        self.bells = Notifications(self.loop)
+        self.bells = Doorbells(self.loop)
         self.kept = ManagedProcess(
             new_id(), "/nowhere", Spec(program="true", argv=("true",), env={}, cwd="/")
         )

@@ -14,7 +14,7 @@ from outlive.core.spec import Spec
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.kernel import unread_bytes
 from outlive.keeper.common.spawn import SHIM_VARIABLE
-from outlive.keeper.supervisor.clients import Notifications
+from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
 from outlive.keeper.supervisor.output import pump
@@ -185,7 +185,7 @@ class _Piped:
         self.loop = Loop(self.errors.append)
         self.pump = Pump(
             self.loop,
-            Notifications(self.loop),
+            Doorbells(self.loop),
             Reserve(str(folder)),
             ended=self.ended.append,
             over_limit=lambda _stream: None,

@@ -19,7 +19,7 @@ from outlive.core.spec import Spec
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.files import Journal
 from outlive.keeper.common.kernel import unread_bytes
-from outlive.keeper.supervisor.clients import Notifications
+from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.inputs import Inputs
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
@@ -65,7 +65,7 @@ class _Pumped:
         self.errors: list[str] = []
         self.ended: list[ManagedProcess] = []
         self.loop = Loop(self.errors.append)
-        self.bells = Notifications(self.loop)
+        self.bells = Doorbells(self.loop)
         self.pump = Pump(
             self.loop,
             self.bells,

@@ -76,9 +76,8 @@ def _key_of(deed: AuditEvent) -> _Key | None:
     if deed.what in _TYPED and deed.decision == "allowed":
         return (deed.process_id, deed.what, by.principal, by.address, by.connection_id)
     if deed.what == "access":
-        host = (
-            by.address.rpartition(":")[0] or by.address
-        )  # without the port, which differs for each connection
+        # Without the port, which differs for each connection.
+        host = by.address.rpartition(":")[0] or by.address
         return (None, deed.what, deed.reason, host)
     return None
 

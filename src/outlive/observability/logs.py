@@ -44,10 +44,8 @@ class LineFormatter(logging.Formatter):
     def __init__(self) -> None:
         """Use local wall-clock time: these lines are for people in front of the machine."""
         super().__init__("%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S")
-        self._second = (
-            0,
-            "",
-        )  # the latest second and its text: formatting it again costs more than the rest of a line
+        # The latest second and its text: formatting it again costs more than the rest of a line.
+        self._second = (0, "")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 -- as above
         """Return the text of the record's second, which is formatted once for all its records."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Generic, Protocol, TypeVar
 
 from outlive.engine import Process
-from outlive.server.http.outbox import Outbox
+from outlive.server.http.websocket_io import Outbox
 
 _logger = logging.getLogger(__name__)
 

@@ -38,7 +38,7 @@ class Process:
         process_id: Its permanent id.
         key: The 16-byte form of the id, as doorbells carry it.
         principal: Whose it is.
-        connection_id: The connection that started it; None when it was none.
+        connection_id: The session that started it (the name is older than sessions); None when it was none.
         output_limit: Bytes of output that are kept; None when there is no limit.
         folder: The process's folder, absolute.
         status: Its numbers that change, as the keeper has reported them.

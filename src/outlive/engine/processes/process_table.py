@@ -3,7 +3,7 @@
 It runs on the event loop for every doorbell, some ten thousand a second: no task, no await, no I/O. What needs files
 (`unknown`, `vanished`) is left to `recovery`, which is woken. What a change leads to, from the lowest part up:
 
-* `LiveTable` has the live processes by key, and by what questions name, connection and principal: on a shared server one
+* `LiveTable` has the live processes by key, by connection and by principal, which questions name: on a shared server one
   caller's list, tools and stops look at that caller's processes, not at those of all callers.
 * `RegistryFeed` keeps the registry up to date without haste: changed processes are written together, some five times a second.
   A short command is written once, at its end. What a crash of the server cuts off is in the process folders.

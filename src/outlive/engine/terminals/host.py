@@ -267,9 +267,10 @@ class EngineTerminals:
                 await self._engine.controls.control(
                     process, SignalProcess(number=signal.SIGHUP, whole_tree=True)
                 )
+                # What Ctrl-Z has stopped.
                 await self._engine.controls.control(
                     process, SignalProcess(number=signal.SIGCONT, whole_tree=True)
-                )  # what Ctrl-Z has stopped
+                )
                 async with asyncio.timeout(_HUNG_UP_S):
                     await until(process, lambda one: one.is_complete and not one.record.descendants)
         if process.is_complete and not process.record.descendants:

@@ -119,9 +119,8 @@ class BridgeFrontend:
         if len(self._open) < self._settings.max_extensions:
             await self._owners.probe(key, access.principal, patience_s=_PROBE_S)
         try:
-            await (
-                websocket.accept()
-            )  # no `await` from here until the terminals are claimed: no other extension gets them
+            # No `await` from here until the terminals are claimed: no other extension gets them.
+            await websocket.accept()
         except WebSocketDisconnect:
             return  # gone before it was accepted
         transport = AcceptedTransport(websocket)

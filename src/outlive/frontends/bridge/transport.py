@@ -14,7 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.config import Settings
 from outlive.protocols.websocket_frames import text_frame
-from outlive.server.http.outbox import EXTENSION
+from outlive.server.http.websocket_io import EXTENSION
 
 CLOSE_PATIENCE_S = 1.0  # for an extension that does not read: the connection is then cut
 

@@ -37,7 +37,7 @@ from outlive.protocols.jsonrpc.params import OutputMode
 from outlive.protocols.jsonrpc.requests import NULL_ID, Resumption, parse_binary, parse_frame
 from outlive.protocols.jsonrpc.views import process_view
 from outlive.protocols.websocket_frames import text_frame
-from outlive.server.http.outbox import Outbox
+from outlive.server.http.websocket_io import Outbox
 from outlive.server.limiters import Take
 from outlive.server.shown_output import check_within
 from outlive.server.terminal_calls import TerminalCalls
@@ -282,9 +282,8 @@ class Connection:
             await places.acquire()
             self._spawn(self._answer(context, work, places))
             if work.concurrency is Concurrency.STARTS:
-                await asyncio.sleep(
-                    0
-                )  # it has taken its session's place before the next request is looked at
+                # It has taken its session's place before the next request is looked at.
+                await asyncio.sleep(0)
 
     async def _answer(
         self, context: Context, work: Requested, place: asyncio.Semaphore | None = None

@@ -15,7 +15,7 @@ from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Sessions
 from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.jsonrpc.requests import Resumption
 from outlive.server.access.guard import access_of
-from outlive.server.http.outbox import open_outbox
+from outlive.server.http.websocket_io import open_outbox
 from outlive.server.limiters import Take
 from outlive.server.terminal_calls import TerminalCalls
 

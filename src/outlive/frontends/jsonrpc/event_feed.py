@@ -30,7 +30,7 @@ from outlive.engine import Engine
 from outlive.frontends.jsonrpc.sessions import Session
 from outlive.protocols.jsonrpc.answers import EventFilter, EventName, encode_event
 from outlive.protocols.websocket_frames import text_frame
-from outlive.server.http.outbox import Outbox
+from outlive.server.http.websocket_io import Outbox
 from outlive.server.sender import Spawn
 
 _KEPT_BYTES = 1024 * 1024
@@ -109,9 +109,8 @@ class EventFeed:
         if isinstance(event, StartRejected):
             may_see = event.principal == self._session.principal
         elif record is None:
-            may_see = (
-                kind is not ProcessRemoved
-            )  # of one without a record the owner is not known: no client may see it
+            # Of one without a record the owner is not known: no client may see it.
+            may_see = kind is not ProcessRemoved
         else:
             may_see = self._session.may_see(record)
         if name is None or not may_see or not self._wanted.matches(name, record):

@@ -17,6 +17,7 @@ from outlive.core.errors import (
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.engine import Process
+from outlive.engine.processes.process import until
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Result, methods_of
 from outlive.protocols.jsonrpc.answers import encode_process_notification, encode_queued
 from outlive.protocols.jsonrpc.members import SandboxMembers, StartedMembers
@@ -82,19 +83,13 @@ async def _started_before(context: Context, process_id: str) -> Process | None:
         return None
     if not context.session.may_see(process.record):
         raise InvalidRequest("invalid_params", "process_id: this one is taken.")
-    woken = asyncio.Event()
-    unsubscribe = process.subscribers.add(woken.set)
     try:
         async with asyncio.timeout(_START_S):
-            while process.record.state is State.STARTING:
-                woken.clear()
-                await woken.wait()
+            await until(process, lambda one: one.record.state is not State.STARTING)
     except TimeoutError:
         text = f"The start of {process_id} is not answered yet: it may run."
         details = {"process_id": process_id}
         raise BackendUnavailable("start_unanswered", text, details=details) from None
-    finally:
-        unsubscribe()
     record = process.record
     if record.cause in {Cause.APPROVAL_DENIED, Cause.APPROVAL_EXPIRED}:
         raise CommandRefused(record.cause.value, record.error or "It was not approved.")

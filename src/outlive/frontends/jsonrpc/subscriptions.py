@@ -17,7 +17,7 @@ from outlive.protocols.jsonrpc.answers import encode_gap, encode_notification, e
 from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.jsonrpc.params import OutputMode
 from outlive.protocols.websocket_frames import text_frame
-from outlive.server.http.outbox import Outbox
+from outlive.server.http.websocket_io import Outbox
 from outlive.server.sender import Sender, Spawn
 from outlive.store.output_log import OutputLog
 
@@ -220,7 +220,9 @@ class OutputFormat(msgspec.Struct, frozen=True):
 
 
 class Followers:
-    """Starts, holds and ends followers; what has said its last word is dropped at the next start."""
+    """Starts, holds and ends one connection's `Sender`s, one for each process; one
+    that has sent its last message is dropped at the next start.
+    """
 
     __slots__ = ("_fail", "_followers", "_formats", "_heads", "_outbox", "_spawn")
 

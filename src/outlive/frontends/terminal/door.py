@@ -22,7 +22,7 @@ from outlive.policy.access import Access, Scope
 from outlive.protocols.terminal_messages import CONTROLLED, Opening, chosen_subprotocol
 from outlive.server.access.guard import access_of
 from outlive.server.error_formats import STATUS, Headers, send_error
-from outlive.server.http.outbox import open_outbox
+from outlive.server.http.websocket_io import open_outbox
 from outlive.server.limiters import Take
 from outlive.server.shown_output import check_within
 from outlive.store.rows import ProcessFilter

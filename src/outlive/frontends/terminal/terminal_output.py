@@ -116,10 +116,11 @@ class TerminalOutput:
 
     def turn(self) -> tuple[bytes, bool]:
         """Return the frames of one bounded turn, and whether there is more at once."""
+        # Before the read: it sees everything.
         is_complete, is_closed = (
             self.process.is_complete,
             self.process.is_closed,
-        )  # before the read: it sees everything
+        )
         frames: list[bytes] = []
         before = self.cursor
         self._read(frames)

@@ -35,7 +35,7 @@ from outlive.protocols.terminal_messages import (
     kind_of,
 )
 from outlive.protocols.websocket_frames import text_frame
-from outlive.server.http.outbox import Outbox
+from outlive.server.http.websocket_io import Outbox
 from outlive.server.limiters import Take
 from outlive.server.sender import Sender
 from outlive.store.output_log import OutputLog
@@ -256,9 +256,8 @@ class Viewer:
         """Take messages until the socket ends."""
         for number in itertools.count(1):
             if number % _MESSAGES_A_TURN == 0:
-                await asyncio.sleep(
-                    0
-                )  # messages that have come already are received without a pause in between
+                # Messages that have come already are received without a pause in between.
+                await asyncio.sleep(0)
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
                 self._ended.set()

@@ -9,7 +9,7 @@ The protocol is frozen, because old shims meet new supervisors. A packet is word
   to the shim     spawn LETTERS FOLDER   descriptors in the order of the letters; see below
                   hold LETTERS FOLDER    only hold them (the command's own shim died)
                   keep LETTERS           hold these, too, beside what is held
-                  close i                close the write end of stdin
+                  close LETTERS          close these: i the write end of stdin; o, e when no reader is left
                   release [patient]      let go of everything; `spawn` or `hold` may follow at once; patient: until the next
                                          release it wakes without interrupting other processes (only the program can)
                   quit
@@ -20,7 +20,7 @@ The protocol is frozen, because old shims meet new supervisors. A packet is word
                   empty                  no descendant is left
                   state own|hold LETTERS PID TICKS KIND NUMBER EMPTY NS   to a new supervisor, with descriptors
 
-Letters: L listener; o e read ends of stdout and stderr; i write end of stdin; m pty master; r w staging pipe; p pidfd.
+Letters: L listener; o e read ends of stdout and stderr; i write end of stdin; m pty master; r w the relay (`output.pump`); p pidfd.
 In upper case the command's own ends: I O E stdin, stdout, stderr; T the terminal's slave side; S a file in memory with
 those variables of its environment that no file on disk may hold.
 

@@ -1,6 +1,6 @@
 """The supervisor's local socket: connections of servers and of the command line, requests in, replies and doorbells out.
 
-A doorbell is a record of a process's newest state, sent to servers when it changes. `Notifications` collects what changed until
+A doorbell is a record of a process's newest state, sent to servers when it changes. `Doorbells` collects what changed until
 the end of a turn; `ControlClients` sends it. A slow server never blocks the pump: a doorbell that cannot be sent now waits in
 a dict, where a newer state replaces it. What a request means is decided in `requests`.
 """
@@ -27,7 +27,7 @@ _LATER_S = 0.05  # a change that a user does not wait for
 _BULK_S = 0.004  # a stream in full flow: at most 250 doorbells a second, however often it moves
 
 
-class Notifications:
+class Doorbells:
     """Collects changes until the end of a turn, when `take` hands out each process's newest state once."""
 
     def __init__(self, loop: Loop) -> None:
@@ -129,7 +129,7 @@ class ControlClients:
         self,
         loop: Loop,
         listener: socket.socket,
-        bells: Notifications,
+        bells: Doorbells,
         *,
         handle: Handle,
         lend: Lend,

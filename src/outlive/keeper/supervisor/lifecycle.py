@@ -19,7 +19,7 @@ from outlive.keeper.common.callers import Ancestry, PeerProcess
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.kernel import start_ticks
 from outlive.keeper.common.standard_files import log
-from outlive.keeper.supervisor.clients import ControlClient, ControlClients, Handle, Lend, Notifications
+from outlive.keeper.supervisor.clients import ControlClient, ControlClients, Doorbells, Handle, Lend
 from outlive.keeper.supervisor.endings.terminator import Terminator
 from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.lock_challenge import PROVES
@@ -153,7 +153,7 @@ class Lifecycle:
     def listen(
         self,
         path: str,
-        bells: Notifications,
+        bells: Doorbells,
         *,
         handle: Handle,
         lend: Lend,

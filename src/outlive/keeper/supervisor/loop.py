@@ -131,9 +131,8 @@ class Loop:
                 self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        self._log(
-            f"Traceback: {type(error).__name__}: {error} at {_places(error)}".replace("\n", " | ")
-        )  # not its repr, which leaves out the name of a file
+        # Not its repr, which leaves out the name of a file.
+        self._log(f"Traceback: {type(error).__name__}: {error} at {_places(error)}".replace("\n", " | "))
         self._errors += 1
         if self._errors >= _MAX_ERRORS:
             self._log("too many errors: ending, the successor starts from the files")

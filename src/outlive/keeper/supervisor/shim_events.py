@@ -11,7 +11,7 @@ from collections.abc import Callable
 from outlive.keeper.common import sockets
 from outlive.keeper.common.files import write_once
 from outlive.keeper.common.kernel import boottime_ns
-from outlive.keeper.supervisor.clients import Notifications
+from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
 from outlive.keeper.supervisor.endings.orphans import Orphans
 from outlive.keeper.supervisor.loop import Loop
@@ -31,7 +31,7 @@ class ShimEvents:
         loop: Loop,
         endings: ExitHandler,
         orphans: Orphans,
-        bells: Notifications,
+        bells: Doorbells,
         *,
         log: Callable[[str], None],
     ) -> None:

@@ -22,7 +22,7 @@ from outlive.keeper.common.locks import is_retired, take_lock
 from outlive.keeper.common.spawn import take_handed_lock
 from outlive.keeper.common.standard_files import log, use_standard_files
 from outlive.keeper.supervisor.capability_probe import CapabilityProbe
-from outlive.keeper.supervisor.clients import Notifications
+from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
 from outlive.keeper.supervisor.endings.orphans import Orphans, Reaper
 from outlive.keeper.supervisor.endings.takeover import Takeover
@@ -114,7 +114,7 @@ class Supervisor:
         self._layout = layout
         self._loop = loop = Loop(log)
         bells, inputs, passed_stdin, reserve = (
-            Notifications(loop),
+            Doorbells(loop),
             Inputs(loop),
             PassedStdin(),
             Reserve(layout.root),

@@ -1,4 +1,4 @@
-/* How a shim starts its command: what Python's shim does with posix_spawn(3), which has no place for a terminal. */
+/* How a shim starts its command: what Python's shim does with posix_spawn(3). */
 #include "start.h"
 
 #include <errno.h>
@@ -116,8 +116,8 @@ __attribute__((no_sanitize("address"))) static int become(void *argument)
 
 /* Start the child, which copies nothing, and return when it executes or has failed. Returns 0 or an errno.
 
-   posix_spawn(3) cannot make a terminal the child's own, and fork(2) would copy page tables: hence clone(2) as vfork(2)
-   does it, with a stack of the child's own, so that it cannot overwrite the frames to which we return. */
+   posix_spawn(3) has no action for TIOCSCTTY (Python's shim opens the terminal by its name instead), and fork(2) would copy
+   page tables: hence clone(2) as vfork(2) does it, with a stack of the child's own, so that it cannot overwrite the frames to which we return. */
 static int execute(struct shim *shim, struct start *start)
 {
     _Alignas(16) char stack[STACK_BYTES];
@@ -157,7 +157,7 @@ static void fail(struct shim *shim, int number, const char *place)
 }
 
 /* Record the command's pid and start time, and report them; where the disk is full the command runs all the same. */
-static void record_start(struct shim *shim, const struct start *start, int record_exit)
+static void record_start(struct shim *shim, const struct start *start, int record)
 {
     char line[MOST_LINE];
 
@@ -166,9 +166,9 @@ static void record_start(struct shim *shim, const struct start *start, int recor
     int64_t now = now_ns();
     snprintf(line, sizeof line, "%d %llu %lld %lld %d %s\n", (int)shim->pid, shim->ticks, (long long)now,
              (long long)boottime_ns(), (int)getpid(), shim->boot_id);
-    if (write_line(record_exit, line) != 0)
+    if (write_line(record, line) != 0)
         now = now_ns();
-    close(record_exit);
+    close(record);
     hit("shim.recorded");
     shim_say(shim, "spawned %d %llu %lld", (int)shim->pid, shim->ticks, (long long)now);
 }
@@ -176,7 +176,7 @@ static void record_start(struct shim *shim, const struct start *start, int recor
 static void start_child(struct shim *shim, struct start *start)
 {
     const char *place = "spec";
-    int record_exit = -1;
+    int record = -1;
     int error = read_spec(shim, start);
 
     if (start->command.step_count > 0) { /* it must not run without them */
@@ -185,8 +185,8 @@ static void start_child(struct shim *shim, struct start *start)
     }
     if (error == 0) {
         place = "pid";
-        record_exit = open_record(shim);
-        error = record_exit < 0 ? errno : write_line(record_exit, "starting\n");
+        record = open_record(shim);
+        error = record < 0 ? errno : write_line(record, "starting\n");
     }
     if (error == 0) {
         hit("shim.starting");
@@ -198,11 +198,11 @@ static void start_child(struct shim *shim, struct start *start)
         if (start->ends[index] >= 0)
             close(start->ends[index]);
     if (error == 0) {
-        record_start(shim, start, record_exit);
+        record_start(shim, start, record);
         return;
     }
-    if (record_exit >= 0)
-        close(record_exit);
+    if (record >= 0)
+        close(record);
     fail(shim, error, place);
 }
 

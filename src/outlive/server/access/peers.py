@@ -248,9 +248,8 @@ class Peers:
         local, remote = peer.local, peer.remote
         if local is None or remote is None or not (_is_loopback(local[0]) and _is_loopback(remote[0])):
             return None
-        find = partial(
-            self._table.find, _plain(remote), _plain(local)
-        )  # the other end's own end is our other one
+        # The other end's own end is our other one.
+        find = partial(self._table.find, _plain(remote), _plain(local))
         return find() if self._table.is_quick else await self._looks.look(find)
 
     async def _holding(self, owner: SocketOwner) -> PeerProcess:

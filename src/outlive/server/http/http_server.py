@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlive.server.access.peers import PEER, Peer
 from outlive.server.http.listeners import BACKLOG
-from outlive.server.http.outbox import RawWebSocketProtocol
 from outlive.server.http.uvicorn_parts import (
     STATUS_LINE,
     ClientDisconnected,
@@ -27,6 +26,7 @@ from outlive.server.http.uvicorn_parts import (
     HttpToolsProtocol,
     ServerState,
 )
+from outlive.server.http.websocket_io import RawWebSocketProtocol
 from outlive.server.limiters import SWEEP_S, ConnectionLimiter, ConnectionPhase
 
 _PING_INTERVAL_S = 20.0  # keep-alive by ping frames alone (promise S0.21)

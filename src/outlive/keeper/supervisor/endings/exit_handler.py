@@ -1,7 +1,7 @@
 """How processes end: exits, drained output, empty trees, and letting go: `ExitHandler`.
 
-A process is EXITED when its main process has ended. It is DONE when its pipes are drained to "would block" (after a stop only
-when its tree is empty, too). It is let go of when it is DONE, its streams are closed and its tree is empty.
+A process is EXITED when its main process has ended. It is DONE when its pipes are drained to "would block" (after a stop, and
+with `after_exit` "kill" or "wait", only when its tree is empty, too). It is let go of when it is DONE, its streams are closed and its tree is empty.
 
 Stops are carried out by `terminator`; exits that no shim reports are found by `orphans`.
 """

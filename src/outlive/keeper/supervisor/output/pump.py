@@ -24,7 +24,7 @@ from outlive.keeper.common import sockets
 from outlive.keeper.common.disk import FULL, Reserve
 from outlive.keeper.common.kernel import has_no_writer, unread_bytes
 from outlive.keeper.common.spawn import hit
-from outlive.keeper.supervisor.clients import Notifications
+from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
 from outlive.keeper.supervisor.output.round_robin import RoundRobin
@@ -34,7 +34,7 @@ from outlive.protocols.keeper import Flags, Phase
 BIG_PIPE_BYTES = 1 << 20  # 1 MiB: the most that an unprivileged process may ask for (pipe(7), pipe-max-size)
 FULL_FLOW_BYTES = BIG_PIPE_BYTES >> 3  # with so much waiting at once, more follows soon
 _OFFERED_AFTER = 1 << 20  # bytes of a stream: a shorter one ends before a relay would pay
-_STAGING_TERMINAL_BYTES = 65536  # the size of a pipe; a terminal gives less at a time
+_RELAY_TERMINAL_BYTES = 65536  # the size of a pipe; a terminal gives less at a time
 _LETTERS = "rw"
 
 
@@ -51,7 +51,7 @@ def fill_relay(stream: Stream) -> int:
     if waiting:
         return waiting
     if stream.is_terminal:
-        waiting = os.splice(stream.source, stream.relay, _STAGING_TERMINAL_BYTES, flags=os.SPLICE_F_NONBLOCK)
+        waiting = os.splice(stream.source, stream.relay, _RELAY_TERMINAL_BYTES, flags=os.SPLICE_F_NONBLOCK)
         hit("pump.relayed")
     elif unread_bytes(stream.source) >= FULL_FLOW_BYTES:
         waiting = os.splice(stream.source, stream.relay, BIG_PIPE_BYTES, flags=os.SPLICE_F_NONBLOCK)
@@ -116,7 +116,7 @@ class Pump:
     def __init__(
         self,
         loop: Loop,
-        bells: Notifications,
+        bells: Doorbells,
         reserve: Reserve,
         *,
         ended: Callable[[ManagedProcess], None],
