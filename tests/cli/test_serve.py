@@ -329,9 +329,10 @@ def _dial(port: int) -> socket.socket:
             assert time.monotonic() < deadline
 
 
-def test_the_server_imports_no_library_for_command_lines() -> None:
-    """Uvicorn brings click along, which builds a command line of its own at its import."""
-    code = "import sys, outlive.cli.main, outlive.cli.server.server_process; print({'click', 'rich'} & set(sys.modules))"
+def test_the_server_imports_no_library_for_command_lines_and_no_service_that_is_not_asked_for() -> None:
+    """Uvicorn brings click along, which builds a command line of its own at its import; REST and MCP wait for a request."""
+    late = {"click", "rich", "mcp", "outlive.frontends.rest.service", "outlive.frontends.mcp.tools.table"}
+    code = f"import sys, outlive.cli.main, outlive.cli.server.server_process, outlive.app; print({late} & set(sys.modules))"
     seen = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment()
     )

@@ -9,7 +9,8 @@ from outlive.engine import Engine
 from outlive.frontends.jsonrpc.methods import METHODS
 from outlive.frontends.mcp.tools.table import TOOL_SETS
 from outlive.frontends.rest.door import RestSettings
-from outlive.frontends.rest.service import ROUTES, RestService
+from outlive.frontends.rest.routes import RestRoute
+from outlive.frontends.rest.service import ROUTES, RestService, healthz
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
 from outlive.protocols.mcp.arguments import RunArguments, ShellArguments
@@ -68,6 +69,8 @@ def test_every_rest_route_has_the_scope_of_its_operation() -> None:
     for route in ROUTES:
         assert route.operation is not None
         assert route.scope is OPERATIONS[route.operation].scope
+    forgotten = RestRoute("GET", "/v1/new", None, healthz)
+    assert forgotten.scope is Scope.ADMIN, "a route without an operation is closed"
     for (method, path), scope in service.routes().items():
         if path.startswith("/v1/approvals"):
             assert scope is Scope.ADMIN

@@ -172,6 +172,32 @@ def test_nothing_is_left_of_a_body_that_was_refused(serve: ServerFactory, body: 
     assert resident_kb(server.pid) - before < 20_000
 
 
+def test_nothing_is_left_of_a_body_whose_process_is_not_there(serve: ServerFactory) -> None:
+    """An error that its own traceback leads to would keep the body until somebody looks for garbage."""
+    server = serve()
+    rest = RestCaller(server.rest_url)
+    kind = {"Content-Type": "application/json"}
+    body = b'{"tags": {}}' + b" " * 1_000_000
+    path = "/v1/processes/01k9zq3v8d4t6r2m5x7b1n0c9f"
+    rest.call("PATCH", path, body, expect=404, headers=kind)
+    before = resident_kb(server.pid)
+    for _ in range(60):
+        rest.call("PATCH", path, body, expect=404, headers=kind)
+    assert resident_kb(server.pid) - before < 20_000
+
+
+def test_a_body_that_is_too_large_is_refused_where_none_is_read(serve: ServerFactory) -> None:
+    """The announced length is enough: the rest of the connection cannot be another request."""
+    server = serve()
+    with socket.create_connection(("127.0.0.1", server.ready["ports"]["rest"]), timeout=20) as connection:
+        head = f"GET {_ALL} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10000000000\r\n\r\n"
+        connection.sendall(head.encode())
+        with connection.makefile("rb") as answer:
+            text = answer.read().decode()
+    assert text.startswith("HTTP/1.1 413 ")
+    assert "connection: close" in text.lower()
+
+
 @pytest.mark.promise("S4.10")
 def test_foreign_pages_and_hosts_are_refused_on_every_path(server: OutliveServer, rest: RestCaller) -> None:
     for path in (_ALL, "/api/async/processes/list/", "/docs", "/openapi.json", "/healthz", "/readyz", "/v1"):

@@ -223,7 +223,9 @@ def test_a_filter_that_makes_no_sense_is_refused(rest: RestCaller, query: str) -
     [
         ("GET", f"{_ALL}?limit=0", {}, "query.limit"),
         ("GET", f"{_ALL}?state=running&state=gone", {}, "query.state"),
+        ("GET", f"{_ALL}?limit=null", {}, "query.limit"),
         ("GET", f"{_ALL}/short", {}, "path.process_id"),
+        ("GET", f"{_ALL}/{'0' * 26}%0A", {}, "path.process_id"),
         ("GET", f"{_ALL}/{'0' * 26}/wait?timeout=nan", {}, "query.timeout"),
         ("GET", f"{_ALL}/{'0' * 26}/output?raw=maybe", {}, "query.raw"),
         ("GET", f"{_ALL}/{'0' * 26}/follow", {"Last-Event-ID": "0" * 61}, "header.last-event-id"),

@@ -1,7 +1,7 @@
 """Requests to text and frames to values (docs/jsonrpc.md, from the client's side). Pure.
 
 Imports the standard library only: a program that starts one command should start quickly itself. Which request an answer belongs
-to is found by `conversation`.
+to is found by `channel`.
 """
 
 import base64

@@ -1,6 +1,6 @@
 """Options about backends and containers: `ContainerOptions`, with the parsers of their values.
 
-Rows of the table of options only: `backends.docker` makes containers from them. As in `values`, a parser raises ValueError with a
+Rows of the table of options only: `backends.docker` makes containers from them. As in `options`, a parser raises ValueError with a
 sentence about the mistake.
 """
 

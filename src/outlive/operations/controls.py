@@ -140,7 +140,8 @@ class Approving(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
     digest: Annotated[
         str,
         Meta(
-            pattern="^[0-9a-f]{64}$", description="As the list of approvals has shown it: all that would run."
+            pattern=r"^[0-9a-f]{64}(?!\n)$",
+            description="As the list of approvals has shown it: all that would run.",
         ),
     ]
 

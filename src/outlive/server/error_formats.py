@@ -137,7 +137,7 @@ async def send_json(
             await send({"type": "websocket.close", "code": 1008})
             return
         prefix = "websocket."
-    raw = json.dumps(body).encode() + b"\n"
+    raw = json.dumps(body, default=str).encode() + b"\n"
     all_headers = [
         (b"content-type", media_type.encode()),
         (b"content-length", str(len(raw)).encode()),

@@ -279,12 +279,12 @@ class NodeStarts:
             process = await self._processes.add(process_id, spec, script)
             process.is_unknown = False
             process.secrets, process.script = secrets, script
-        is_existing = process.is_acknowledged
+        is_asked = False
         try:
             while not process.is_acknowledged:
                 await self._link.is_there.wait()
                 try:
-                    await self._ask(process)
+                    is_asked = await self._ask(process)
                 except BackendUnavailable:
                     await asyncio.sleep(_AGAIN_S)
         except OutliveError as error:
@@ -293,10 +293,11 @@ class NodeStarts:
                 with contextlib.suppress(OSError):
                     await process.end_here("failed", error.message)
             else:
+                self._processes.by_id.pop(process_id, None)  # nothing reports a process whose folder goes
                 await asyncio.to_thread(shutil.rmtree, process.folder, ignore_errors=True)
             await self._processes.drop(process)
             raise
-        return StartOutcome(pid=process.pid, started_ns=process.started_ns, is_existing=is_existing)
+        return StartOutcome(pid=process.pid, started_ns=process.started_ns, is_existing=not is_asked)
 
     async def begin_again(self, process: RemoteProcess) -> None:
         """Find out what became of a start that was never answered, and ask for it again.
@@ -318,8 +319,8 @@ class NodeStarts:
             self._processes.publish(process)
             await self._processes.drop(process)
 
-    async def _ask(self, process: RemoteProcess) -> None:
-        """Ask the node for a start, once at a time for each process.
+    async def _ask(self, process: RemoteProcess) -> bool:
+        """Ask the node for a start, once at a time for each process; return whether it was asked here.
 
         Raises:
             OutliveError: What it says.
@@ -327,7 +328,7 @@ class NodeStarts:
         node = self._requests.node
         async with process.beginning:
             if process.is_acknowledged:
-                return
+                return False
             if process.script is None:
                 process.script = await asyncio.to_thread(read_small, f"{process.folder}/script")
             words = execute_words(process.spec, process.script, process.secrets)
@@ -336,6 +337,7 @@ class NodeStarts:
                 answer = await node.execute(words, process_id=process.process_id)
             process.acknowledge(int(answer["pid"] or 0), asked_ns)
             await process.record_state()
+            return True
 
     async def _find_started(self, process: RemoteProcess) -> None:
         """See whether a start whose secrets are gone had arrived.

@@ -1,6 +1,6 @@
 """The policy before every start, whichever door it comes from: `Policing` asks the file system, the rules decide.
 
-With no lists it costs nothing. What the file system said is believed for a second, as `resolve` does; between the
+With no lists it costs nothing. What the file system said is believed for a second, as `resolver` does; between the
 decision and the start a file may be replaced by any user that may write to its folder.
 
 From settings to what decides about commands: `command_policy`; and what an operator should know: `log_openness`.

@@ -220,8 +220,9 @@ class OutputFormat(msgspec.Struct, frozen=True):
 
 
 class Followers:
-    """Starts, holds and ends one connection's `Sender`s, one for each process; one
-    that has sent its last message is dropped at the next start.
+    """Starts, holds and ends one connection's `Sender`s, one for each process.
+
+    A sender that has sent its last message is dropped at the next start.
     """
 
     __slots__ = ("_fail", "_followers", "_formats", "_heads", "_outbox", "_spawn")

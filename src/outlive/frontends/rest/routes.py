@@ -34,6 +34,7 @@ from outlive.operations.schemas import Schema, component_schemas
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
 from outlive.server.access.guard import access_of
+from outlive.server.access.web_pages import STATIC_PAGES
 from outlive.server.terminal_calls import TerminalCalls
 from outlive.store.output_log import OutputLog
 
@@ -94,17 +95,12 @@ class RestCall:
         Raises:
             ProcessNotFound: There is none.
         """
-        unknown = ProcessNotFound(
-            "process_not_found",
-            f"There is no process {process_id[:40]!r}.",
-            hint="GET /v1/processes lists what there is.",
-        )
         try:
             process = await self.engine.queries.find(process_id)
-        except ProcessNotFound as error:
-            raise unknown from error
+        except ProcessNotFound:
+            raise _unknown(process_id) from None
         if not process.is_detached or process.record.owner.principal != self.access.principal:
-            raise unknown
+            raise _unknown(process_id)
         return process
 
     async def log_of(self, process: Process, begin: Cursor, *, raw: bool) -> OutputLog:
@@ -156,7 +152,8 @@ class RestRoute:
 
     Attributes:
         method: GET and so on, or `WEBSOCKET`.
-        operation: Says the scope (`operations.table`); None for a static page, which a link on any page may open.
+        operation: Says the scope (`operations.table`); None for a static page, which a link on any page may open. Whatever
+            else has none is for administrators.
         handler: Answers with members, sent as JSON with `status`, or with an application that does the sending.
         answer: The members that it answers with; several where it depends on the request.
         problems: The statuses of errors beside those that follow from its path and its body (`openapi`).
@@ -177,7 +174,9 @@ class RestRoute:
     @property
     def scope(self) -> Scope:
         """How much the caller must be allowed."""
-        return Scope.HELLO if self.operation is None else OPERATIONS[self.operation].scope
+        if self.operation is None:
+            return Scope.HELLO if self.path in STATIC_PAGES else Scope.ADMIN
+        return OPERATIONS[self.operation].scope
 
     @cached_property
     def shapes(self) -> Mapping[str, type[msgspec.Struct]]:
@@ -232,6 +231,11 @@ class RestRoute:
             last = values[-1]
             if "boolean" in kinds:
                 last = _FLAGS.get(last.lower(), last)
+            if last.lower() == "null" and not kinds & {"string", "array"}:
+                # msgspec would take the word for none.
+                raise _wrong(
+                    places[member], f"expected {' or '.join(sorted(kinds - {'null', None}))}, got null."
+                )
             found[member] = values if "array" in kinds else last
         return _checked(found, self.shapes["asked"], places, is_text=True)
 
@@ -257,12 +261,17 @@ class RestPath:
         """Serve one request or upgrade."""
         is_socket = scope["type"] == "websocket"
         route = self._routes.get(WEBSOCKET if is_socket else scope["method"])
-        if route is None:
+        if (
+            route is None or (route.method == WEBSOCKET) is not is_socket
+        ):  # a request's method may be any word
             await self._refuse_method(scope, send)
             return
         connection = HTTPConnection(scope) if is_socket else Request(scope, receive)
+        limit_bytes = self._context.settings.max_body_bytes
         call = RestCall(context=self._context, connection=connection, access=access_of(scope))
         try:
+            if route.content is None and _announced_bytes(connection) > limit_bytes:
+                raise _too_large(limit_bytes)
             answer = await self._answer(route, call)
         except OutliveError as error:
             if isinstance(error, AccessDenied):
@@ -303,6 +312,13 @@ class RestPath:
         )
 
 
+def _unknown(process_id: str) -> ProcessNotFound:
+    # Made here, so that no frame that raises it has it as a variable: an error that its own traceback leads to stays, with the
+    # request's body, until garbage is looked for.
+    hint = "GET /v1/processes lists what there is."
+    return ProcessNotFound("process_not_found", f"There is no process {process_id[:40]!r}.", hint=hint)
+
+
 def json_answer(members: Members, status: int = 200, **headers: str) -> Response:
     """Return an answer in JSON."""
     return Response(
@@ -314,23 +330,27 @@ def json_answer(members: Members, status: int = 200, **headers: str) -> Response
 
 
 async def _content(request: Request, limit_bytes: int) -> bytes:
-    """Return a body of at most `limit_bytes`, whether its length was announced or not.
+    """Return a body of at most `limit_bytes`, also where its length was not announced.
 
     Raises:
         HttpRefusal: `body_too_large`.
     """
-    announced = request.headers.get("content-length", "0")
     content = bytearray()
-    is_larger = announced.isdigit() and int(announced) > limit_bytes
-    if not is_larger:
-        async for piece in request.stream():
-            content += piece
-            is_larger = len(content) > limit_bytes
-            if is_larger:
-                break
-    if is_larger:
-        raise HttpRefusal("body_too_large", f"The body has more than {limit_bytes} bytes.")
+    async for piece in request.stream():
+        content += piece
+        if len(content) > limit_bytes:
+            raise _too_large(limit_bytes)
     return bytes(content)
+
+
+def _announced_bytes(connection: HTTPConnection) -> int:
+    """Return how long the body is going to be, as far as the request says it."""
+    announced = connection.headers.get("content-length", "")
+    return int(announced) if announced.isascii() and announced.isdigit() else 0
+
+
+def _too_large(limit_bytes: int) -> HttpRefusal:
+    return HttpRefusal("body_too_large", f"The body has more than {limit_bytes} bytes.")
 
 
 def _read_body(

@@ -150,7 +150,7 @@ class OfProcess(msgspec.Struct, kw_only=True, frozen=True):
     process_id: Annotated[
         str,
         Meta(
-            pattern="^[0-7][0-9a-hjkmnp-tv-z]{25}$",
+            pattern=r"^[0-7][0-9a-hjkmnp-tv-z]{25}(?!\n)$",
             description="The process's permanent id.",
             examples=["01k9zq3v8d4t6r2m5x7b1n0c9f"],
         ),

@@ -6,7 +6,7 @@ known owner.
 
 `Holders` searches /proc/PID/fd on the event loop, a part in each turn. A thread would be slower: each of its hundreds of system
 calls would release the interpreter lock and wait for it again, several turns of a busy loop (decision 91). Reading the names of
-descriptors never blocks. Another process's memory, which can block, is read by `looks`; what a caller may do is decided by
+descriptors never blocks. Another process's memory, which can block, is read by `peers`; what a caller may do is decided by
 `authenticator`.
 """
 

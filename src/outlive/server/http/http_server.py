@@ -1,7 +1,7 @@
 """HTTP and WebSocket service on sockets that are already open: uvicorn's protocols, without its process handling.
 
 Owns connections from accept to close, and measures how long requests wait for their answers (`Timed`, an ASGI layer that reports
-each duration). It opens no socket (`listeners` does), handles no signal (`cli.serve` does) and knows no route (`app` builds
+each duration). It opens no socket (`listeners` does), handles no signal (`cli.server.server_process` does) and knows no route (`app` builds
 them).
 """
 
