@@ -274,7 +274,7 @@ class Application:
         return {
             "name": "outlive",
             "version": __version__,
-            "about": "Runs commands that outlive whoever asked for them.",
+            "about": "Runs commands that outlive their caller.",
             "endpoints": {
                 "jsonrpc": "/ws/mcp",
                 "terminal": TERMINAL_PATH,

@@ -84,7 +84,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             "`outlive policy check` names the rule; ask the operator to change it.",
         ),
         "approval_denied": (CommandRefused, "A person said no: do something else, or ask that person."),
-        "approval_expired": (CommandRefused, "Start it again while somebody is there to approve it."),
+        "approval_expired": (CommandRefused, "Start it again while an administrator is there to approve it."),
         "approval_settled": (InvalidState, "`outlive approvals` lists what waits."),
         "approval_changed": (
             InvalidState,
@@ -175,7 +175,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "process_limit": (LimitExceeded, "Wait until processes end, or raise the limit of open files."),
         "audit_unavailable": (
             BackendUnavailable,
-            "Secrets are shown to nobody that the audit log cannot tell of: make it writable, or ask without raw.",
+            "Secrets are shown only if the audit log can record it: make it writable, or ask without raw.",
         ),
         "disk_full": (
             LimitExceeded,

@@ -220,7 +220,7 @@ class LogWriter(logging.Handler):
         return lines if hide(text) == text else [hide(line) for line in lines]
 
     def _line_about_loss(self, dropped: int) -> str:
-        text = f"({dropped} log lines were dropped: nobody read them, or they could not be written)"
+        text = f"({dropped} log lines were dropped: no program read them, or they could not be written)"
         return json.dumps({"event": text, "dropped": dropped}) if self._form == "json" else text
 
 

@@ -56,7 +56,7 @@ def check_reach(settings: Settings, layout: Layout) -> None:
     now = datetime.now(UTC)
     has_token = any(not token.is_over(now) for token in TokenFile(layout).read())
     if not (has_token or settings.mcp_api_key):
-        text = f"Listening on {settings.host} needs a token: no caller from there could be let in, or none be told from another."
+        text = f"Listening on {settings.host} needs a token: callers from there could not be let in, nor be told apart."
         raise ConfigInvalid("config_invalid", text, hint="Make one first: `outlive token create`.")
 
 

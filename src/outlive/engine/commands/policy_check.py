@@ -127,7 +127,7 @@ def log_openness(settings: Settings, policy: CommandPolicy, path: str) -> None:
     if policy.is_active or settings.allowed_commands:
         for folder in writable_folders(path):
             _logger.warning(
-                "everybody can put programs into a folder of PATH: a name on a list means any of them",
+                "every user can put programs into a folder of PATH: a name on a list means any of them",
                 extra={"folder": folder},
             )
 

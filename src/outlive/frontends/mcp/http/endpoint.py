@@ -38,7 +38,7 @@ from outlive.server.access.guard import access_of
 # `server/discover` is what 2026-07-28 has in the place of initialize; the notification ends the handshake of the others.
 _METHODS = frozenset({"initialize", "notifications/initialized", "ping", "server/discover", "tools/list"})
 _INSTRUCTIONS = (
-    "Runs commands that outlive whoever asked for them. A call that takes long answers with an id: read, wait and "
+    "Runs commands that outlive their caller. A call that takes long answers with an id: read, wait and "
     "list find the command again, also after a restart."
 )
 _HEADER_MISMATCH = -32020  # MCP revision 2026-07-28, "Transports"
