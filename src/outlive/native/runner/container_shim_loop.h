@@ -19,7 +19,7 @@
                       exited KIND NUMBER EMPTY NS, then `empty`
                       state own LETTERS PID TICKS KIND NUMBER EMPTY NS   to a new supervisor, with descriptors
 
-   Letters: L listener; o e read ends of stdout and stderr; i write end of stdin; r w the relay (`output.pump`); m pty master; p pidfd;
+   Letters: L listener; o e read ends of stdout and stderr; i write end of stdin; r w the relay; m pty master; p pidfd;
    P the record; the command's own: I O E its streams; S secrets; X spec; F script. */
 #ifndef OUTLIVE_RUNNER_CONTAINER_SHIM_LOOP_H
 #define OUTLIVE_RUNNER_CONTAINER_SHIM_LOOP_H

@@ -116,8 +116,9 @@ __attribute__((no_sanitize("address"))) static int become(void *argument)
 
 /* Start the child, which copies nothing, and return when it executes or has failed. Returns 0 or an errno.
 
-   posix_spawn(3) has no action for TIOCSCTTY (Python's shim opens the terminal by its name instead), and fork(2) would copy
-   page tables: hence clone(2) as vfork(2) does it, with a stack of the child's own, so that it cannot overwrite the frames to which we return. */
+   posix_spawn(3) has no action for TIOCSCTTY (Python's shim opens the terminal by its name instead), and fork(2) would
+   copy page tables: hence clone(2) as vfork(2) does it, with a stack of the child's own, so that it cannot overwrite the
+   frames to which we return. */
 static int execute(struct shim *shim, struct start *start)
 {
     _Alignas(16) char stack[STACK_BYTES];
