@@ -37,7 +37,9 @@ _LATER: Headers = (*CLOSE, (b"retry-after", b"1"))  # RFC 9110, section 10.2.3
 _MAX_DRAINED = 64 * 1024
 _DRAIN_S = 1.0
 _CHALLENGE: Headers = (*CLOSE, (b"www-authenticate", b"Bearer"))  # RFC 9110, section 11.6.1
-_ORIGIN_HINT = "Pages of another origin are let in by the user that starts the server, with --allow-origin ORIGIN."
+_ORIGIN_HINT = (
+    "Pages of another origin are let in by the user that starts the server, with --allow-origin ORIGIN."
+)
 _DEFAULT_PORTS = {"http": 80, "https": 443}  # RFC 9110, sections 4.2.1 and 4.2.2
 
 

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from outlive.core.errors import CommandRefused
 from outlive.frontends.mcp.http.calls import Calls, PlainCalls
-from outlive.frontends.mcp.http.output_events import BACKGROUND_TOOL, stream_background
+from outlive.frontends.mcp.http.output_events import stream_background
 from outlive.frontends.mcp.http.requests import (
     HANDSHAKE_REVISIONS,
     EventStream,
@@ -32,6 +32,7 @@ from outlive.frontends.mcp.http.requests import (
 )
 from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp.tools.calls import Caller
+from outlive.frontends.mcp.tools.table import BACKGROUND_TOOL
 from outlive.frontends.mcp.tools.toolbox import Toolbox
 from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.sse import encode_event

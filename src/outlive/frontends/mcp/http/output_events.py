@@ -161,8 +161,6 @@ class OutputEvents:
 
 _logger = logging.getLogger(__name__)
 
-BACKGROUND_TOOL = "execute_background_linux_shell_command"
-
 
 async def stream_background(
     toolbox: Toolbox,

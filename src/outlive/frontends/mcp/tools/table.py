@@ -27,6 +27,8 @@ from outlive.protocols.mcp.texts import read_text, terminals_text
 from outlive.protocols.terminal import requests
 from outlive.server.terminal_calls import TerminalCalls
 
+BACKGROUND_TOOL = "execute_background_linux_shell_command"  # an endpoint may stream its answer (promise S4.3)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
@@ -140,7 +142,7 @@ PROCESS_TOOLS = (
         result=processes.result,
     ),
     Tool(
-        name="execute_background_linux_shell_command",
+        name=BACKGROUND_TOOL,
         title="Start a shell command in the background",
         description="Start a shell command that goes on after this call; it ends by itself, by its timeout, or by "
         "terminate_process.",

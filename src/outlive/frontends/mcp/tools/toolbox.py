@@ -23,7 +23,7 @@ from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.tools import processes
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolSettings, UnknownTool
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed, is_visible
-from outlive.frontends.mcp.tools.table import TOOL_SETS, Tool
+from outlive.frontends.mcp.tools.table import BACKGROUND_TOOL, TOOL_SETS, Tool
 from outlive.policy.access import Scope
 from outlive.protocols.mcp.arguments import ShellArguments, read_arguments
 from outlive.protocols.mcp.tasks import Task, TaskCall, task_of, tool_result
@@ -32,8 +32,6 @@ _logger = logging.getLogger(__name__)
 
 # What each tool answers for a process that its call has started.
 Renderers = Mapping[str, Callable[[Runner, Process, TaskCall], Awaitable[Outcome]]]
-
-_BACKGROUND_TOOL = "execute_background_linux_shell_command"
 
 
 class Tasks(Protocol):
@@ -243,7 +241,7 @@ class Toolbox:
 
         Cancellation: the command may run all the same and is found by its caller.
         """
-        caller.access.require(self._tool(_BACKGROUND_TOOL).scope)  # it is not offered with every setting
+        caller.access.require(self._tool(BACKGROUND_TOOL).scope)  # it is not offered with every setting
         asked = read_arguments(arguments, ShellArguments)
         return await processes.start_background(ToolCall(self._runner, caller), asked)
 
