@@ -6,6 +6,7 @@ from typing import Any, cast
 from outlive import __version__
 from outlive.config import Settings
 from outlive.core.layout import Layout
+from outlive.core.tool_sets import ToolSet
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.http.door import McpService
@@ -22,7 +23,7 @@ def mcp_service(
     """Build the MCP service; called at the first MCP request."""
     # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
     from outlive.frontends.mcp.http.endpoint import McpEndpoint  # noqa: PLC0415
-    from outlive.frontends.mcp.tools.calls import ToolSet, ToolSettings  # noqa: PLC0415
+    from outlive.frontends.mcp.tools.calls import ToolSettings  # noqa: PLC0415
     from outlive.frontends.mcp.tools.toolbox import Toolbox  # noqa: PLC0415
 
     tools = ToolSettings(

@@ -83,7 +83,7 @@ def test_events_are_whole_wherever_the_stream_is_cut(texts: list[str], cuts: lis
 def test_an_answer_that_breaks_off_is_an_error_of_the_connection(said: bytes) -> None:
     ours, theirs = socket.socketpair()
     with RelayedRequest(ours) as exchange:
-        exchange.post(b"{}", [])
+        exchange.send(b"{}", [])
         theirs.recv(65536)
         theirs.sendall(said)
         theirs.close()
@@ -98,7 +98,7 @@ def test_a_request_that_was_not_read_whole_is_told_apart(read_bytes: int) -> Non
     """unix_release_sock: the kernel resets a stream whose end leaves bytes unread."""
     ours, theirs = socket.socketpair()
     with RelayedRequest(ours) as exchange:
-        assert exchange.post(b"{}" * 100, [])
+        assert exchange.send(b"{}" * 100, [])
         if read_bytes:
             theirs.recv(read_bytes)
         theirs.close()

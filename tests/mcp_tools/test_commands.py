@@ -286,7 +286,7 @@ async def test_wrong_arguments_of_the_questions_are_named(toolbox: Toolbox) -> N
 
 @pytest.mark.promise("S1.1", "S1.2", "S4.2")
 async def test_the_documents_tools_are_described(toolbox: Toolbox) -> None:
-    tools = {str(tool["name"]): tool for tool in toolbox.definitions()}
+    tools = {str(tool["name"]): tool for tool in toolbox.definitions(a_caller())}
     documents = [
         "command_execute",
         "command_execute_script",

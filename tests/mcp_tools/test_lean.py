@@ -45,7 +45,7 @@ def _cursor(text: str) -> str:
 )
 async def test_the_setting_chooses_the_tools(engine: Engine, tool_set: str, lean: int, count: int) -> None:
     toolbox = Toolbox(engine, ToolSettings(mcp_tools=tool_set))  # type: ignore[arg-type] # one of four
-    names = [tool["name"] for tool in toolbox.definitions()]
+    names = [tool["name"] for tool in toolbox.definitions(a_caller())]
     assert len(names) == count
     assert [name for name in names if name in _LEAN] == _LEAN[:lean]
     if tool_set == "lean":

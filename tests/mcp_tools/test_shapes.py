@@ -19,7 +19,7 @@ from tests.support.processes import poll_until
 
 
 def _schema(toolbox: Toolbox, name: str, key: str = "outputSchema") -> Mapping[str, Any]:
-    (tool,) = [tool for tool in toolbox.definitions() if tool["name"] == name]
+    (tool,) = [tool for tool in toolbox.definitions(a_caller()) if tool["name"] == name]
     schema = tool[key]
     assert isinstance(schema, dict)
     Draft202012Validator.check_schema(schema)

@@ -17,10 +17,10 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from outlive.core.command import MIN_CPUS, Profile
+from outlive.core.tool_sets import TOOL_SETS
 
 # The words of options with a closed set of values; help texts show them in this order.
 _VERDICTS = ("allow", "ask", "deny")
-_TOOL_SETS = ("lean", "documents", "terminals", "all")
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 HIDING = ("off", "secrets", "all")  # each hides more than the one before it
@@ -251,8 +251,8 @@ def parse_hiding(text: str) -> str:
 def parse_tool_set(text: str) -> str:
     """Return the name of a set of tools."""
     word = text.strip().lower()
-    if word not in _TOOL_SETS:
-        raise ValueError("one of lean, documents, terminals, all is needed")
+    if word not in TOOL_SETS:
+        raise ValueError(f"one of {', '.join(TOOL_SETS)} is needed")
     return word
 
 

@@ -27,6 +27,7 @@ from outlive.config.options import (
     parse_tool_set,
 )
 from outlive.config.policy_settings import PolicySettings, SandboxOptions
+from outlive.core.tool_sets import listed_tool_sets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class Settings(
         "set",
         parse_tool_set,
         "all",
-        "Which MCP tools are offered: lean (six small ones, for agents), documents, terminals or all.",
+        f"Which MCP tools are offered to hosts that ask for no set of their own: {listed_tool_sets()}.",
         flag="--mcp-tools",
         project="narrower",
     )

@@ -167,11 +167,14 @@ class Command:
     folder of such files); no caller names either. `terminal`: the command is the shell of a terminal.
 
     `env` is added to the server's clean environment (without `inherits_env` it is the whole environment); a None value removes
-    a name. `env_secrets` are added last and never written to disk. `profile` and `limits` restrict what the command may do (None:
+    a name. `caller_cwd` and `caller_env` take the place of the server's folder and environment on this machine: they are the
+    caller's own, and that environment is written to no disk. `env_secrets` are added last and never written to disk. `profile` and `limits` restrict what the command may do (None:
     as the server's default). `backend` says where it runs ("local", "docker", or the name of a node), `image` and `isolation` in
     what container. `umask` and `nice` (-20 to 19) are the caller's; None: those with which the server was started. With stdin
     "lent" the caller has passed a descriptor to the keeper beforehand, under the process id. Times are seconds, sizes bytes; None
     takes the server's default.
+
+    `key` names the process for its caller's project: a command with the key of an earlier one is not started again.
 
     `grant` asks for a token of the command's own ("run", "read:1h"); `granted` is what the engine made of it, and no caller
     sets it.
@@ -187,6 +190,8 @@ class Command:
     cwd: str | None = None
     env: Mapping[str, str | None] = field(default_factory=dict)
     inherits_env: bool = True
+    caller_cwd: str | None = None
+    caller_env: Mapping[str, str] | None = field(default=None, repr=False)
     env_secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     stdio: Stdio = "pipes"
     stdin: Stdin = "none"
@@ -199,6 +204,7 @@ class Command:
     after_exit: AfterExit = "keep"
     detached: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
+    key: str | None = None
     group: str | None = None
     group_limit: int | None = None
     profile: str | None = None

@@ -6,6 +6,9 @@ With it: `SharedEnvironment`, variables that many commands share.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+# Among the names of `Spec.secrets`, and the name of no variable (environ(7)): the caller's environment is passed beside the spec.
+CALLER_ENVIRONMENT = "="
+
 
 class SharedEnvironment:
     """Variables in the environment of many commands, and their NAME=VALUE words, joined by NUL once for all of them.
@@ -25,7 +28,8 @@ class SharedEnvironment:
 class Spec:
     """Everything that the keeper needs to run one command, and what the engine wants to find again (`meta`).
 
-    `secrets` are the names of variables whose values are passed beside the spec and stored in no file. `confinement` are the
+    `secrets` are the names of variables whose values are passed beside the spec and stored in no file; `CALLER_ENVIRONMENT`
+    stands there for a whole environment. `confinement` are the
     steps that `keeper.sandbox.confine` carries out before the program runs (None: none), `groups` the control groups that
     they make. `container` is the name of the container in which it runs (empty: none).
 

@@ -35,8 +35,9 @@ from outlive.engine.recovery.upkeep import Upkeep
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.grants import Grants
+from outlive.engine.starts.names import CommandIds, ShortIds, StartKeys, StartNames
 from outlive.engine.starts.start_queue import StartQueue
-from outlive.engine.starts.starts import CommandIds, Preparation, Starts
+from outlive.engine.starts.starts import Preparation, Starts
 from outlive.engine.starts.typed_lines import TypedLines
 from outlive.keeper.common.disk import Reserve, probe
 from outlive.store.queue_store import QueueStore
@@ -183,7 +184,7 @@ class Engine:
             self._backend,
             preparation=self._preparation,
             reconciliation=self.reconciliation,
-            ids=self._ids,
+            names=StartNames(self._ids, ShortIds(self._registry, self.queries), StartKeys(self.queries)),
             queue=self.queue,
             approvals=self.approvals,
             table=table,

@@ -156,12 +156,21 @@ def is_deciding(name: str) -> bool:
     return name in _NAMES or name.startswith(_PREFIXES)
 
 
+def with_own_deciding(callers: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return a caller's environment in which the server's own variables decide what runs.
+
+    Where rules are in force, a PATH that the caller did not even name must not make every command one that they cannot judge.
+    """
+    kept = {name: value for name, value in callers.items() if not is_deciding(name)}
+    return kept | {name: value for name, value in own.items() if is_deciding(name)}
+
+
 def deciding_variables(command: Command, own: Mapping[str, str]) -> list[str]:
     """Return the deciding variables to which a command gives other values than the server itself has.
 
     A variable that is only left out decides nothing, except PATH: without it a shell has a default of its own.
     """
-    given = {**command.env, **command.env_secrets}
+    given = {**(command.caller_env or {}), **command.env, **command.env_secrets}
     changed = [name for name, value in given.items() if is_deciding(name) and value != own.get(name)]
     if not command.inherits_env and "PATH" not in given and "PATH" in own:
         changed.append("PATH")

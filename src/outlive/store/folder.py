@@ -27,7 +27,7 @@ from outlive.core.lifecycle import Cause, State
 from outlive.core.location import HERE, Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.redactions import redacted_member
-from outlive.core.spec import Spec
+from outlive.core.spec import CALLER_ENVIRONMENT, Spec
 from outlive.protocols.frames import COPIED, ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
 from outlive.store.end_sentences import NEVER_RAN, WAS_COPIED, ended_sentence, with_loss, with_missing
@@ -83,6 +83,9 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         "principal": record.owner.principal,
         "connection_id": record.owner.connection_id,
         "request_id": record.owner.request_id,
+        **({} if record.owner.project is None else {"project": record.owner.project}),
+        **({} if record.number is None else {"number": record.number}),
+        **({} if record.key is None else {"key": record.key}),
         "created_ns": to_ns(record.created_at),
         "command_id": record.command_id,
         "detached": record.is_detached,
@@ -180,6 +183,7 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
             principal=str(meta.get("principal") or ""),
             connection_id=_text(meta.get("connection_id")),
             request_id=_text(meta.get("request_id")),
+            project=_text(meta.get("project")),
             door=_text(meta.get("door")) or "",
             address=_text(meta.get("address")) or "",
         ),
@@ -195,10 +199,12 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
         approval=_approval(meta.get("approval")),
         grant=_grant(meta.get("grant")),
         sandbox=read_sandbox(meta.get("sandbox")),
-        secret_names=spec.secrets,
+        secret_names=tuple(name for name in spec.secrets if name != CALLER_ENVIRONMENT),
         terminal=read_terminal(meta.get("terminal")),
         location=Location.decode(meta.get("location")),
         redacted=_number(meta, "redacted"),
+        number=_number(meta, "number") or None,
+        key=_text(meta.get("key")),
     )
 
 

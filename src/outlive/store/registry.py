@@ -72,6 +72,10 @@ def _walks(wanted: ProcessFilter) -> list[_Walk]:
         return [*_by_state(wanted.principal, states, kinds), *left]
     if wanted.pid is not None:
         return [("processes INDEXED BY processes_by_pid", "", [])]
+    if wanted.project is not None and wanted.number is not None:
+        return [("processes INDEXED BY processes_by_number", "", [])]
+    if wanted.project is not None and wanted.key is not None:
+        return [("processes INDEXED BY processes_by_key", "", [])]
     if wanted.tags:
         tag, content = next(iter(wanted.tags.items()))
         # CROSS JOIN: SQLite keeps this order (sqlite.org/optoverview.html, section 8.2).
@@ -84,6 +88,8 @@ def _walks(wanted: ProcessFilter) -> list[_Walk]:
         return [("processes INDEXED BY processes_by_connection", "", [])]
     if states is not None:
         return _by_state(wanted.principal, states, kinds)
+    if wanted.project is not None:
+        return [("processes INDEXED BY processes_by_project", "", [])]
     source, key = "processes INDEXED BY processes_by_principal", "principal = ? AND is_detached = ? AND "
     return [(source, key, [wanted.principal, is_detached]) for is_detached in kinds]
 

@@ -104,6 +104,9 @@ COLUMNS = (
     "ended_boottime_ns",
     "lost_bytes",
     "redacted",
+    "project",
+    "number",
+    "start_key",
 )
 
 
@@ -165,6 +168,9 @@ class StoredProcess:
             None if self.ended_boot is None else self.ended_boot.boottime_ns,
             _lost(record),
             record.redacted or None,
+            _text(record.owner.project),
+            record.number,
+            _text(record.key),
         )
 
     @classmethod
@@ -184,6 +190,7 @@ class StoredProcess:
                 principal=row.word("principal"),
                 connection_id=row.text("connection_id"),
                 request_id=row.text("request_id"),
+                project=row.text("project"),
             ),
             stdio=row.word("stdio"),
             stdin=row.word("stdin"),
@@ -214,6 +221,8 @@ class StoredProcess:
             terminal=read_terminal(json.loads(row.text("terminal") or "null")),
             location=_location(row.text("location")),
             redacted=row.count("redacted"),
+            number=row.number("number"),
+            key=row.text("start_key"),
         )
         complete = None
         if complete_stdout is not None and complete_stderr is not None:
@@ -277,7 +286,7 @@ class ProcessFilter:
     """Which processes to list; None means any. `before` is the last id of the previous page.
 
     `active` selects processes of which something runs: the main process, or descendants that it left (True); or those whose
-    main process has ended (False). All `tags` must match. `since` is a process id: that one and later ones. `text` is contained
+    main process has ended (False). `project` "" selects those of no project. All `tags` must match. `since` is a process id: that one and later ones. `text` is contained
     in the command, ASCII letters in either case.
     """
 
@@ -285,6 +294,9 @@ class ProcessFilter:
     connection_id: str | None = None
     request_id: str | None = None
     command_id: str | None = None
+    project: str | None = None
+    number: int | None = None
+    key: str | None = None
     pid: int | None = None
     group: str | None = None
     tags: Mapping[str, str] | None = None
@@ -311,6 +323,9 @@ class ProcessFilter:
             and (self.connection_id is None or owner.connection_id == self.connection_id)
             and (self.request_id is None or owner.request_id == self.request_id)
             and (self.command_id is None or record.command_id == self.command_id)
+            and (self.project is None or (owner.project or "") == self.project)
+            and (self.number is None or record.number == self.number)
+            and (self.key is None or record.key == self.key)
             and (self.pid is None or record.pid == self.pid)
             and (self.group is None or record.group == self.group)
             and all(record.tags.get(name) == value for name, value in (self.tags or {}).items())
@@ -335,6 +350,9 @@ class ProcessFilter:
             "connection_id": self.connection_id,
             "request_id": self.request_id,
             "command_id": self.command_id,
+            "coalesce(project, '')": self.project,
+            "number": self.number,
+            "start_key": self.key,
             "pid": self.pid,
             "group_name": self.group,
             "is_detached": self.detached,

@@ -119,6 +119,17 @@ MIGRATIONS = (
     """
     ALTER TABLE processes ADD COLUMN redacted INTEGER;
     """,
+    # 9: the project of a process, its short id there, and the key that its caller gave it.
+    """
+    ALTER TABLE processes ADD COLUMN project TEXT;
+    ALTER TABLE processes ADD COLUMN number INTEGER;
+    ALTER TABLE processes ADD COLUMN start_key TEXT;
+    CREATE INDEX processes_by_project ON processes (principal, coalesce(project, ''), process_id);
+    CREATE INDEX processes_by_number ON processes (principal, coalesce(project, ''), number, process_id)
+        WHERE number NOT NULL;
+    CREATE INDEX processes_by_key ON processes (principal, coalesce(project, ''), start_key, process_id)
+        WHERE start_key NOT NULL;
+    """,
 )
 
 

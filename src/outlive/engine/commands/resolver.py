@@ -12,7 +12,7 @@ import shlex
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from outlive.core.command import UNBOUND, Command, Sandbox, listed_environment
 from outlive.core.errors import InvalidRequest, StartFailed
@@ -155,7 +155,7 @@ class Resolved:
     """What was decided about a command: what will run, where, and within which bounds.
 
     `script` is the content of the process's script file (empty: none), `meta` more for the spec. `shared_env` are variables
-    beside `env`, which has none of their names. `sandbox` is what the record shows of the bounds; `steps` (None: none) and
+    beside `env`, which has none of their names; `caller_env` those that stand in no file. `sandbox` is what the record shows of the bounds; `steps` (None: none) and
     control `groups` are what the keeper makes of them.
     """
 
@@ -165,6 +165,7 @@ class Resolved:
     cwd: str
     shell: str | None
     shared_env: SharedEnvironment | None = None
+    caller_env: Mapping[str, str] = field(default_factory=dict)
     script: bytes = b""
     location: Location = HERE
     meta: Mapping[str, object] = field(default_factory=dict)
@@ -175,7 +176,7 @@ class Resolved:
     @property
     def path(self) -> str:
         """Where the command finds programs."""
-        return _path(self.env, self.shared_env)
+        return _path(self.env, self.shared_env, self.caller_env)
 
 
 class Resolver:
@@ -206,24 +207,36 @@ class Resolver:
             StartFailed: `cwd_missing`, `not_found`, `permission_denied`, `argument_too_long`.
         """
         check_words(command)
-        cwd = os.path.join(self._cwd, command.cwd) if command.cwd else self._cwd
+        cwd = os.path.join(self._cwd, *filter(None, (command.caller_cwd, command.cwd)))
         env: dict[str, str]
         shared = None
-        if command.env or not command.inherits_env or command.prelude is not None or command.stdio == "pty":
+        base: Mapping[str, str] = {}
+        if command.caller_env is not None:
+            env, base = self._callers_environment(
+                command, command.caller_env, process_id, cwd, is_listed=is_listed
+            )
+        elif command.env or not command.inherits_env or command.prelude is not None or command.stdio == "pty":
             env = self._effective_environment(command, process_id, cwd, is_listed=is_listed)
         else:  # as nearly always
             env = {"PWD": cwd, "OUTLIVE_PROCESS_ID": process_id}
             shared = self._shared_listed if is_listed else self._shared
-        if command.cwd:
+        if command.cwd or command.caller_cwd:
             await self._believe("", "", cwd)
         if command.argv is not None:
-            program = await self._believe(command.argv[0], _path(env, shared), cwd)
+            program = await self._believe(command.argv[0], _path(env, shared, base), cwd)
             argv, script = command.argv, b""
             if command.script is not None:
                 argv = (*argv, f"{self._layout.process(process_id)}/script")
                 script = as_bytes(command.script) or b"\n"  # an empty script is a file all the same
             return Resolved(
-                program=program, argv=argv, env=env, cwd=cwd, shell=None, shared_env=shared, script=script
+                program=program,
+                argv=argv,
+                env=env,
+                cwd=cwd,
+                shell=None,
+                shared_env=shared,
+                caller_env=base,
+                script=script,
             )
         line, script = shell_line(command.line or "", f"{self._layout.process(process_id)}/script")
         return Resolved(
@@ -233,8 +246,33 @@ class Resolver:
             cwd=cwd,
             shell=self.shell,
             shared_env=shared,
+            caller_env=base,
             script=script,
         )
+
+    def _callers_environment(
+        self,
+        command: Command,
+        callers: Mapping[str, str],
+        process_id: ProcessId,
+        cwd: str,
+        *,
+        is_listed: bool,
+    ) -> tuple[dict[str, str], Mapping[str, str]]:
+        """Return what the spec says of the environment, and the caller's own variables that stand beside it."""
+        callers = clean_environment(callers)
+        if is_listed:
+            callers = listed_environment(callers)
+        # What stands in the spec is made as for a command that inherits nothing; the caller's variables stand beside it.
+        variables = command.env
+        if command.prelude is not None and _BASH_ENV in callers:  # the prelude gives it back
+            variables = {_BASH_ENV: callers[_BASH_ENV], **variables}
+        bare = replace(command, inherits_env=False, env=variables)
+        env = {"PWD": cwd, **self._effective_environment(bare, process_id, cwd, is_listed=is_listed)}
+        removed = {name for name, value in command.env.items() if value is None}
+        return env, {
+            name: value for name, value in callers.items() if name not in env and name not in removed
+        }
 
     def _effective_environment(
         self, command: Command, process_id: ProcessId, cwd: str, *, is_listed: bool
@@ -283,10 +321,13 @@ def _shared_part(environment: Mapping[str, str]) -> SharedEnvironment:
     )
 
 
-def _path(env: Mapping[str, str], shared: SharedEnvironment | None) -> str:
+def _path(
+    env: Mapping[str, str], shared: SharedEnvironment | None, callers: Mapping[str, str] | None = None
+) -> str:
     found = env.get("PATH")
-    if found is None and shared is not None:
-        found = shared.values.get("PATH")
+    for base in (None if shared is None else shared.values, callers):
+        if found is None and base is not None:
+            found = base.get("PATH")
     return os.defpath if found is None else found
 
 
@@ -330,8 +371,8 @@ def check_words(command: Command) -> None:
         check_tags(command.tags)
     if command.cwd is not None:
         _check_text(command.cwd, "cwd")
-    if command.env:
-        _check_environment(command.env)
+    if command.env or command.caller_env:
+        _check_environment({**(command.caller_env or {}), **command.env})
 
 
 def _check_environment(env: Mapping[str, str | None]) -> None:

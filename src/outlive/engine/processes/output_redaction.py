@@ -23,13 +23,18 @@ from outlive.store.output_log import OutputLog
 
 _MAX_COUNT = 64
 _MAX_BYTES = 64 * 1024  # together; they travel in one packet to the keeper (208 KiB)
+_MAX_IN_MEMORY = 96 * 1024  # with the caller's environment: half of that packet is left for the spec
 _MAX_KEPT_BYTES = 4 * 1024 * 1024  # of all processes; beyond it those of the oldest starts are forgotten
 _OURS = "OUTLIVE_"
 TOKEN_NAME = "OUTLIVE_TOKEN"  # noqa: S105 -- the variable's name
 
 
-def check_secrets(secrets: Mapping[str, str], *, is_granted: bool = False) -> None:
+def check_secrets(
+    secrets: Mapping[str, str], caller_env: Mapping[str, str], *, is_granted: bool = False
+) -> None:
     """Refuse what no environment can hold, or what would take a variable of ours but a token that was granted.
+
+    `caller_env` is the caller's environment, checked elsewhere: it travels to the keeper with the secrets.
 
     Raises:
         InvalidRequest: A name or a value is impossible, or there are too many; no message holds a value.
@@ -51,6 +56,12 @@ def check_secrets(secrets: Mapping[str, str], *, is_granted: bool = False) -> No
             raise InvalidRequest("invalid_params", f"env_secrets: NUL in the value of {name[:40]}.")
     if size > _MAX_BYTES:
         raise InvalidRequest("invalid_params", f"env_secrets: {size} bytes; {_MAX_BYTES} are the most.")
+    size += sum(
+        len(name) + len(value.encode("utf-8", "surrogateescape")) for name, value in caller_env.items()
+    )
+    if size > _MAX_IN_MEMORY:
+        text = f"The caller's environment and env_secrets have {size} bytes; {_MAX_IN_MEMORY} are the most."
+        raise InvalidRequest("invalid_params", text, hint="Unset the largest variables of the host.")
 
 
 class Secrets:

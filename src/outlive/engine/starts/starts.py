@@ -3,16 +3,14 @@
 `Starts.start` says which id the process has and waits for a slot; `Starts._start` names the steps one under the other. What
 they ask: `Preparation` (may it be started, what does it resolve to, what bounds it), `approvals` (is a person asked),
 `start_queue` (is its group full), the backend; `StartOutcomes` takes over the backend's answer. `new_record` and `new_spec`
-make what is recorded of a command before it runs.
-
-`CommandIds` makes names of commands for people and old clients: `cmd_<unix seconds>_<n>`, unique for ever (promise S1.3).
-Its counter is reserved in blocks: a crash skips numbers, it never repeats one.
+make what is recorded of a command before it runs. Its names are `names`'.
 """
 
 import asyncio
 import functools
 import os
 import time
+from dataclasses import replace
 
 from outlive.backends.contract import Backend
 from outlive.core.command import ApprovalState, Command, Profile
@@ -22,7 +20,7 @@ from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner, ProcessRecord
-from outlive.core.spec import Spec
+from outlive.core.spec import CALLER_ENVIRONMENT, Spec
 from outlive.engine.commands.containers import ContainerStarts, resolve_elsewhere
 from outlive.engine.commands.resolver import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.commands.sandbox import Sandboxes
@@ -36,11 +34,12 @@ from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.grants import Grants
+from outlive.engine.starts.names import StartNames
 from outlive.engine.starts.start_queue import StartQueue
+from outlive.policy.starters import with_own_deciding
 from outlive.protocols.keeper import encode_spec
 from outlive.store.folder import encode_meta
 from outlive.store.queue_store import WaitingCommand
-from outlive.store.registry import Registry
 from outlive.store.rows import at_time
 
 
@@ -96,8 +95,10 @@ class Preparation:
         kind = "local" if backend == LOCAL else self._backend.kind_of(backend)
         if self._settings.allowed_commands.names:
             self._settings.allowed_commands.check(command, self._environment)
-        if command.env_secrets:
-            check_secrets(command.env_secrets, is_granted=command.granted is not None)
+        if command.env_secrets or command.caller_env:
+            check_secrets(
+                command.env_secrets, command.caller_env or {}, is_granted=command.granted is not None
+            )
         inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
         if kind == "container":
             resolved = await self._containers.prepare(command, owner, process_id)
@@ -119,6 +120,12 @@ class Preparation:
             script=f"{self._layout.process(process_id)}/script" if resolved.script else command.start_file,
         )
 
+    def adapted(self, command: Command) -> Command:
+        """Return a command whose caller's environment decides nothing that the operator's rules are about."""
+        if command.caller_env is None or not self._settings.is_strict:
+            return command
+        return replace(command, caller_env=with_own_deciding(command.caller_env, self._environment))
+
     async def check_unbounded(self, owner: Owner) -> None:
         """Let a caller pass that may start what no profile bounds.
 
@@ -139,6 +146,7 @@ def new_record(
     *,
     process_id: ProcessId,
     command_id: str,
+    number: int,
     created_ns: int,
     settings: EngineSettings,
     folder: str,
@@ -153,12 +161,9 @@ def new_record(
     text = command.text
     if command.script is not None and command.title is None:
         text = " ".join(resolved.argv)
-    text = hide(text)
-    if len(text) > _MAX_TEXT:
-        text = f"{text[:1000]} … ({len(text)} characters, whole in {folder}/script)"
     return ProcessRecord(
         process_id=process_id,
-        command=_shown(text),
+        command=recorded_text(hide(text), folder),
         shell=resolved.shell,
         cwd=_shown(resolved.cwd),
         state=state,
@@ -172,6 +177,8 @@ def new_record(
         tags=dict(command.tags),
         group=command.group,
         command_id=command_id,
+        number=number,
+        key=command.key,
         sandbox=resolved.sandbox,
         secret_names=tuple(command.env_secrets),
         approval=approval,
@@ -180,6 +187,13 @@ def new_record(
         location=resolved.location,
         redacted=hide.count,
     )
+
+
+def recorded_text(text: str, folder: str) -> str:
+    """Return a command's text as its record has it: the beginning of a very long one, and where the rest is."""
+    if len(text) > _MAX_TEXT:
+        text = f"{text[:1000]} … ({len(text)} characters, whole in {folder}/script)"
+    return _shown(text)
 
 
 def _shown(text: str) -> str:
@@ -213,7 +227,7 @@ def new_spec(
         output_limit=output_limit,
         on_limit=command.on_limit,
         after_exit=command.after_exit,
-        secrets=record.secret_names,
+        secrets=(*record.secret_names, *((CALLER_ENVIRONMENT,) if resolved.caller_env else ())),
         confinement=resolved.steps,
         groups=resolved.groups,
         container=record.location.container or "",
@@ -233,37 +247,6 @@ def _allowed(nice: int, owner: Owner, settings: EngineSettings) -> int:
     return max(nice, settings.nice or 0)
 
 
-_COUNTER = "command_id"
-_BLOCK = 1000
-
-
-class CommandIds:
-    """Hands out names; only the loop's thread uses it."""
-
-    def __init__(self, registry: Registry) -> None:
-        """Nothing is reserved before `open`."""
-        self._registry = registry
-        self._next = self._reserved = 0
-
-    async def open(self) -> None:
-        """Reserve the first block; committed when this returns."""
-        self._next = await self._registry.counter(_COUNTER) + 1
-        self._reserve()
-        await self._registry.flush()
-
-    def new(self, now_s: int) -> str:
-        """Return the next name."""
-        number = self._next
-        self._next += 1
-        if self._reserved - self._next < _BLOCK // 2:
-            self._reserve()  # committed long before it is needed; the seconds guard what is left to chance
-        return f"cmd_{now_s}_{number}"
-
-    def _reserve(self) -> None:
-        self._reserved = self._next + _BLOCK
-        self._registry.count_to(_COUNTER, self._reserved)
-
-
 class Starts:
     """Starts commands. Used from one event loop, inside `async with engine`."""
 
@@ -274,7 +257,7 @@ class Starts:
         *,
         preparation: Preparation,
         reconciliation: Reconciliation,
-        ids: CommandIds,
+        names: StartNames,
         queue: StartQueue,
         approvals: ApprovalQueue,
         table: ProcessTable,
@@ -288,7 +271,7 @@ class Starts:
         self._backend = backend
         self._preparation = preparation
         self._reconciliation = reconciliation
-        self._ids = ids
+        self._names = names
         self._table = table
         self._queue = queue
         self._approvals = approvals
@@ -316,7 +299,8 @@ class Starts:
         Args:
             command: What to run; defaults are filled in from the engine's settings.
             owner: Whose process it becomes.
-            process_id: A permanent id chosen by the caller; a repeated start with it starts nothing twice.
+            process_id: A permanent id chosen by the caller; a repeated start with it starts nothing twice. A command with a `key`
+                that has started one before is not started again: the process that is returned has another id then.
 
         Raises:
             StartFailed: Program or folder missing, not executable, an argument too long; no such sandbox here.
@@ -338,15 +322,22 @@ class Starts:
             self._queue.check_unspent(process_id)
         if command.grant is not None or settings.callbacks is not None:
             command = self._grants.give(command, owner)
-        async with self._slots.of(owner.principal):
-            return await self._start(command, owner, process_id=process_id, now_ns=now_ns)
+        if command.key is None:
+            async with self._slots.of(owner.principal):
+                return await self._start(command, owner, process_id=process_id, now_ns=now_ns)
+        async with self._names.keys.held(command.key, owner), self._slots.of(owner.principal):
+            text = self._redaction.texts(command.env_secrets)(command.text)
+            known = await self._names.keys.find(command.key, command, owner, text=text)
+            return known or await self._start(command, owner, process_id=process_id, now_ns=now_ns)
 
     async def _start(self, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int) -> Process:
         """Take the steps of a start, in their order; each may refuse it."""
         settings, redaction = self._settings, self._redaction
         hide = redaction.texts(secrets := command.env_secrets)
+        command = self._preparation.adapted(command)
         try:
             self._table.processes.check_count(owner.principal, settings.max_processes)
+            await self._names.short_ids.prepare(owner)
             resolved = await self._preparation.prepare(command, owner, process_id)
             approval = await self._approvals.needed_for(command, resolved) if self._has_rules else None
         except OutliveError as error:
@@ -361,7 +352,8 @@ class Starts:
             resolved,
             owner,
             process_id=process_id,
-            command_id=self._ids.new(now_ns // 1_000_000_000),
+            command_id=self._names.command_ids.new(now_ns // 1_000_000_000),
+            number=self._names.short_ids.new(owner),
             created_ns=now_ns,
             settings=settings,
             folder=folder,
@@ -373,9 +365,10 @@ class Starts:
         process = Process(record, folder, output_limit=limit, redaction=redaction)
         if secrets:
             redaction.secrets.keep(process_id, secrets)
+        in_memory = {**resolved.caller_env, **secrets}
         spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, settings=settings))
         if record.state is State.QUEUED:
-            await self._queue.put(process, WaitingCommand(process_id, spec, resolved.script, secrets))
+            await self._queue.put(process, WaitingCommand(process_id, spec, resolved.script, in_memory))
             return process
         self._table.processes.enter(process)
         if command.group is not None:
@@ -385,7 +378,7 @@ class Starts:
             spec,
             resolved.script,
             settle=functools.partial(self._outcomes.settle, process),
-            secrets=secrets,
+            secrets=in_memory,
             backend=record.location.backend,
         )
         return process

@@ -213,11 +213,11 @@ class PlainCalls:
     def __init__(self, toolbox: Toolbox, calls: Calls) -> None:
         """Take the tools and what runs them."""
         self._calls = calls
-        self._names = toolbox.names
+        self._toolbox = toolbox
 
-    def takes(self, message: Message) -> bool:
+    def takes(self, message: Message, caller: Caller) -> bool:
         """Tell whether a message is a plain call: one of our tools, arguments, at most a progress token."""
-        if message.method != "tools/call" or message.tool not in self._names:
+        if message.method != "tools/call" or not self._toolbox.offers(message.tool, caller):
             return False
         params = message.params or {}
         meta = params.get("_meta", {})

@@ -1,7 +1,7 @@
 """The MCP endpoint over HTTP, `McpEndpoint`: POST, GET and DELETE /mcp as ASGI (promises S4.1-S4.6).
 
 Tells the revisions apart: raw callers send no MCP-Protocol-Version header; a header names a handshake revision, whose messages are
-`handshake`'s, or 2026-07-28, which is the SDK's. Checks sessions, and what a page of this machine may ask without a token
+`handshake`'s, or 2026-07-28, which is the SDK's. PUT takes where a relay's host works (`projects`). Checks sessions, and what a page of this machine may ask without a token
 (`_greeting`: the scope hello, promise S4.10, decision 72).
 """
 
@@ -9,14 +9,18 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+import orjson
 from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from outlive import __version__
+from outlive.core.errors import AccessDenied
 from outlive.core.layout import Layout
 from outlive.frontends.mcp.http.calls import Calls
 from outlive.frontends.mcp.http.handshake import Extend, HandshakeMessages, SdkLoader, SdkServer
+from outlive.frontends.mcp.http.projects import Projects
 from outlive.frontends.mcp.http.requests import (
     HANDSHAKE_REVISIONS,
     EventStream,
@@ -32,6 +36,7 @@ from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.frontends.mcp.tools.toolbox import Toolbox
 from outlive.policy.access import PAGE_HINT, Scope
+from outlive.protocols.mcp.project import PROJECT_HEADER
 from outlive.protocols.sse import COMMENT
 from outlive.server.access.guard import access_of
 
@@ -58,6 +63,7 @@ class McpEndpoint:
         self._extend = extend
         self._max_message_bytes = max_message_bytes
         self._sessions = McpSessions(layout)
+        self._projects = Projects()
         self._calls = Calls(toolbox)
         self._sdk = SdkLoader(self._build)
         self._messages = HandshakeMessages(toolbox, self._calls, self._sessions, self._sdk)
@@ -107,9 +113,17 @@ class McpEndpoint:
             if greeted is None:
                 return
             exchange = greeted
+        name = header(scope["headers"], PROJECT_HEADER.encode())
+        if name is not None:
+            project = self._projects.find(name, exchange.access.principal)
+            if project is None:
+                await exchange.refuse(412, "This server does not know the project: send it again (PUT).")
+                return
+            exchange = replace(exchange, project=project)
         if revision is not None and revision not in HANDSHAKE_REVISIONS:
             sdk = await self._sdk.get()
-            await sdk.serve_modern(Caller(access=exchange.access), scope, exchange.receive, send)
+            caller = Caller(access=exchange.access, project=exchange.project)
+            await sdk.serve_modern(caller, scope, exchange.receive, send)
             return
         match scope["method"]:
             case "POST":
@@ -118,6 +132,8 @@ class McpEndpoint:
                 await self._get(exchange)
             case "DELETE":
                 await self._delete(exchange)
+            case "PUT" if _media_type(exchange) == "application/json":  # a relay; every other PUT is a mistake
+                await self._put(exchange)
             case _:
                 allow = (b"allow", b"GET, POST, DELETE")
                 await exchange.refuse(405, "Method not allowed: POST, GET and DELETE are.", headers=(allow,))
@@ -155,9 +171,25 @@ class McpEndpoint:
             await self._sessions.end(session)
             await exchange.answer(200)
 
+    async def _put(self, exchange: HttpExchange) -> None:
+        """Take where a host works, from its relay, and answer with the name for it."""
+        try:
+            exchange.access.require(Scope.RUN)  # only commands have a use for it
+        except AccessDenied as error:
+            await exchange.refuse(403, error.message, data={"reason": error.code, "hint": error.hint})
+            return
+        body = await exchange.body(self._max_message_bytes)
+        if body is None:
+            return
+        try:
+            name = self._projects.add(body, exchange.access.principal)
+        except msgspec.DecodeError as error:
+            await exchange.refuse(400, f"This is no project: {error}.")
+            return
+        await exchange.answer(200, orjson.dumps({"project": name}))
+
     async def _post(self, exchange: HttpExchange) -> None:
-        kind = (header(exchange.scope["headers"], b"content-type") or "").partition(";")[0].strip().lower()
-        if kind != "application/json":
+        if _media_type(exchange) != "application/json":
             await exchange.refuse(415, "Unsupported media type: the body is application/json.")
             return
         body = await exchange.body(self._max_message_bytes)
@@ -178,6 +210,11 @@ class McpEndpoint:
                 await self._messages.request(exchange, message, session)
             else:
                 await self._messages.notification(exchange, message, session)
+
+
+def _media_type(exchange: HttpExchange) -> str:
+    kind = header(exchange.scope["headers"], b"content-type") or ""
+    return kind.partition(";")[0].strip().lower()
 
 
 async def _greeting(exchange: HttpExchange, limit_bytes: int) -> HttpExchange | None:

@@ -184,7 +184,7 @@ class HandshakeMessages:
         if exchange.is_raw:
             message = replace(message, params={**_RAW_INITIALIZE, **(message.params or {})})
         sdk = await self._sdk.get()
-        caller = Caller(access=exchange.access)
+        caller = Caller(access=exchange.access, project=exchange.project)
         response = await sdk.exchange(message, caller, revision=_RAW_REVISION, notify=None)
         headers: Headers = ()
         if "result" in response:
@@ -239,7 +239,7 @@ class HandshakeMessages:
         async def work() -> bytes:
             with contextlib.closing(request):
                 listener = notify if accepted.events else None
-                if self._plain_calls.takes(message):
+                if self._plain_calls.takes(message, caller):
                     return orjson.dumps(await self._plain_calls.answer(message, caller, listener))
                 sdk = await self._sdk.get()
                 response = await sdk.exchange(
@@ -295,4 +295,5 @@ def _caller(exchange: HttpExchange, session: McpSession, request_id: str | int) 
         connection_id=session.connection_id,
         request_id=str(request_id),
         is_raw=exchange.is_raw,
+        project=exchange.project,
     )

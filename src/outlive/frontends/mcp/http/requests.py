@@ -12,6 +12,7 @@ from typing import Any, Literal
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from outlive.frontends.mcp.tools.calls import Project
 from outlive.policy.access import Access
 from outlive.protocols.sse import COMMENT, encode_event
 
@@ -188,7 +189,7 @@ class EventStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpExchange:
-    """The ASGI parts of a request and what its headers say."""
+    """The ASGI parts of a request and what its headers say; `project` is where the host of its relay works."""
 
     scope: Scope
     receive: Receive
@@ -196,6 +197,7 @@ class HttpExchange:
     access: Access
     revision: str | None
     accepted: Accepted
+    project: Project | None = None
 
     @property
     def is_raw(self) -> bool:

@@ -164,7 +164,7 @@ class Sdk:
     ) -> None:
         """Offer the tools of `toolbox`, run by `calls`, and what `extend` adds."""
         self._calls = calls
-        self._tools = [Tool.model_validate(definition) for definition in toolbox.definitions()]
+        self._toolbox = toolbox
         self._server: Server[dict[str, Any]] = Server(
             "outlive",
             version=version,
@@ -233,8 +233,9 @@ class Sdk:
             response["error"] = _error_data(error).model_dump(mode="json", by_alias=True, exclude_none=True)
         return response
 
-    async def _list_tools(self, _context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=self._tools)
+    async def _list_tools(self, context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
+        definitions = self._toolbox.definitions(caller_of(context))
+        return ListToolsResult(tools=[Tool.model_validate(definition) for definition in definitions])
 
     async def _call_tool(
         self, context: Context, params: CallToolRequestParams

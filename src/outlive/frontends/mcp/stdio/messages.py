@@ -187,7 +187,7 @@ class RelayedAnswer:
 
 
 class RelayedRequest:
-    """Used by one thread: `post`, `read_answer`, then `read_messages` or `read_body`. Closes the connection when left.
+    """Used by one thread: `send`, `read_answer`, then `read_messages` or `read_body`. Closes the connection when left.
 
     `abandon` may be called by another thread.
     """
@@ -212,10 +212,10 @@ class RelayedRequest:
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
-    def post(self, body: bytes, headers: Sequence[tuple[str, str]]) -> bool:
+    def send(self, body: bytes, headers: Sequence[tuple[str, str]], *, method: str = "POST") -> bool:
         """Send the request; False when the server stopped reading before its end (it may have answered all the same)."""
         head = [
-            "POST /mcp HTTP/1.1",
+            f"{method} /mcp HTTP/1.1",
             "Host: localhost",
             "Connection: close",
             "Content-Type: application/json",

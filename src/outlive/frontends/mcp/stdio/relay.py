@@ -13,7 +13,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from outlive.core.errors import OutliveError
@@ -31,6 +31,47 @@ from outlive.frontends.mcp.stdio.messages import (
     is_answer,
     read_envelope,
 )
+from outlive.protocols.mcp.project import PROJECT_HEADER
+
+
+class HostProject:
+    """Where the host works, as the server knows it. Safe to use from any thread.
+
+    The server keeps it in memory only, under a name that every request shows; a server that was started anew gets it again.
+    """
+
+    def __init__(self, server: Server, content: bytes) -> None:
+        """Take what the server is sent (`http.projects.ProjectRequest` as JSON)."""
+        self._server = server
+        self._content = content
+        self._sending = threading.Lock()
+        self._name: str | None = None
+        self._is_known = False
+
+    def headers(self) -> list[tuple[str, str]]:
+        """Return the headers that show it; the first caller sends it, and others wait for that.
+
+        Raises OSError and OutliveError as `Server.dial` and the connection do; where no server runs it is sent later.
+        """
+        with self._sending:
+            if not self._is_known:
+                self._send()
+            return [] if self._name is None else [(PROJECT_HEADER, self._name)]
+
+    def forget(self, shown: Sequence[tuple[str, str]]) -> None:
+        """Send it again with the next request, because the server does not know what `shown` names."""
+        with self._sending:
+            if (PROJECT_HEADER, self._name) in shown:
+                self._is_known = False
+
+    def _send(self) -> None:
+        with RelayedRequest(self._server.connect()) as exchange:
+            exchange.send(self._content, [], method="PUT")
+            answer = exchange.read_answer()
+            body = exchange.read_body()
+        # A server of an earlier version knows no projects: its commands run in its own folder, as they always did.
+        self._name = json.loads(body)["project"] if answer.status == 200 else None
+        self._is_known = True
 
 
 class Handshake:
@@ -40,10 +81,11 @@ class Handshake:
         session: The session for the headers; None before `initialize`, and for revisions without sessions.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, project: HostProject) -> None:
         """Begin without a session."""
         self.session: RelaySession | None = None
         self._server = server
+        self._project = project
         self._initialize: Envelope | None = None
         self._renewing = threading.Lock()
 
@@ -63,7 +105,7 @@ class Handshake:
             if self.session is not unknown or self._initialize is None:
                 return
             with RelayedRequest(self._server.connect()) as exchange:
-                exchange.post(self._initialize.body, [])
+                exchange.send(self._initialize.body, self._project.headers())
                 answer = exchange.read_answer()
                 if answer.status == 200 and not answer.is_stream:
                     self.keep(self._initialize, answer, exchange.read_body())
@@ -120,14 +162,17 @@ class _Call:
 class Relay:
     """Passes messages on until the host's lines end. `write` takes one message to the host, from any thread."""
 
-    def __init__(self, server: Server, *, write: Callable[[bytes], None], say: Callable[[str], None]) -> None:
-        """Take the server and the way to the host; `say` prints a line for people."""
+    def __init__(
+        self, server: Server, project: bytes, *, write: Callable[[bytes], None], say: Callable[[str], None]
+    ) -> None:
+        """Take the server, what it is told of the host's project, and the way to the host; `say` prints a line for people."""
         self._server = server
         self._write = write
         self._say = say
         self._lock = threading.Lock()
         self._calls: dict[str, _Call] = {}
-        self._handshake = Handshake(server)
+        self._project = HostProject(server, project)
+        self._handshake = Handshake(server, self._project)
 
     def run(self, lines: Iterable[bytes]) -> None:
         """Relay until `lines` end, then give requests in flight 1.5 s for their answers. Ends no command."""
@@ -191,7 +236,7 @@ class Relay:
 
     def _exchange(self, call: _Call) -> bool:
         """Send a request and pass its answer on; False when it was lost, and may have been done."""
-        for is_last in (False, False, True):
+        for is_last in (False, False, False, True):
             session = self._handshake.session
             is_whole = False
             try:
@@ -199,9 +244,14 @@ class Relay:
                 with RelayedRequest(connection) as exchange:
                     if not call.begin(exchange):
                         return True
-                    is_whole = exchange.post(call.envelope.body, call.envelope.headers(session))
+                    shown = self._project.headers()
+                    is_whole = exchange.send(call.envelope.body, [*call.envelope.headers(session), *shown])
                     call.sent.set()
                     answer = exchange.read_answer()
+                    if answer.status == 412:
+                        is_whole = False  # as below
+                        self._project.forget(shown)
+                        continue
                     if answer.status == 404 and session is not None and call.envelope.revision is None:
                         is_whole = False  # the server has refused it without acting on it
                         self._handshake.renew(session)
@@ -256,7 +306,9 @@ class Relay:
 
     def _post(self, envelope: Envelope) -> None:
         with RelayedRequest(self._server.connect()) as exchange:
-            exchange.post(envelope.body, envelope.headers(self._handshake.session))
+            exchange.send(
+                envelope.body, [*envelope.headers(self._handshake.session), *self._project.headers()]
+            )
             status = exchange.read_answer().status
         if status >= 400:
             self._say(f"outlive: {envelope.method or 'a response'} was refused (HTTP {status})")

@@ -5,7 +5,7 @@
 schemas and texts are `protocols.mcp`; what may run is decided in `policy`.
 """
 
-from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolSet, ToolSettings, UnknownTool
+from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolSettings, UnknownTool
 from outlive.frontends.mcp.tools.toolbox import Tasks, Toolbox
 
-__all__ = ["Caller", "Outcome", "Progress", "Tasks", "ToolSet", "ToolSettings", "Toolbox", "UnknownTool"]
+__all__ = ["Caller", "Outcome", "Progress", "Tasks", "ToolSettings", "Toolbox", "UnknownTool"]

@@ -5,11 +5,11 @@ every start. Which tools there are is `table`'s, how a call waits is `runner`'s.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
 
 from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.process import Owner
+from outlive.core.tool_sets import ToolSet
 from outlive.engine import Process
 from outlive.policy.access import Access, Scope
 from outlive.policy.patterns import CommandPatterns
@@ -21,12 +21,27 @@ Progress = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """Where a host works: what its relay has sent with the host's session.
+
+    `root` is the folder, or its repository's root: short ids, keys, workspaces and lists belong to it. Commands that name no folder
+    begin in `cwd`, with the variables of `env`; both are the host's own. `tool_set` is the one that the host was configured for,
+    None for the server's.
+    """
+
+    root: str
+    cwd: str
+    env: Mapping[str, str] = field(repr=False)
+    tool_set: ToolSet | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """The client that calls a tool.
 
     `access`: its identity, and how much it may do. `connection_id`: the MCP session. `request_id`: the JSON-RPC id as a
     string (promise M.ids). `has_tasks`: the request declares the tasks extension. `is_raw`: the request names no MCP
-    revision, as the documents' own callers do.
+    revision, as the documents' own callers do. `project`: where its host works; None for a client without a relay.
     """
 
     access: Access
@@ -34,12 +49,14 @@ class Caller:
     request_id: str | None = None
     has_tasks: bool = False
     is_raw: bool = False
+    project: Project | None = None
 
     @property
     def owner(self) -> Owner:
         """The owner of a process that it starts, and the author of what it does to others."""
         return Owner(
             principal=self.principal,
+            project=self.project_root or None,
             connection_id=self.connection_id,
             request_id=self.request_id,
             inside=self.access.inside,
@@ -47,6 +64,11 @@ class Caller:
             address=self.access.address,
             is_admin=self.access.scope >= Scope.ADMIN,
         )
+
+    @property
+    def project_root(self) -> str:
+        """Where its host works, as `ProcessFilter` takes it: empty for a client of no project."""
+        return "" if self.project is None else self.project.root
 
     @property
     def principal(self) -> str:
@@ -79,9 +101,6 @@ class Outcome:
 
 class UnknownTool(InvalidRequest):
     """There is no tool of that name, or the setting `mcp_tools` leaves it out."""
-
-
-ToolSet = Literal["lean", "documents", "terminals", "all"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

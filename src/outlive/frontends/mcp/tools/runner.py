@@ -106,6 +106,8 @@ class ToolCall:
         An MCP session may end while its commands go on, and they stay findable (promise S4.5).
         """
         grace_s = self.runner.settings.termination_timeout_s
+        if (project := self.caller.project) is not None:
+            members = {"caller_cwd": project.cwd, "caller_env": project.env, **members}
         return asked.make_command(
             line=line, argv=argv, script=script, default_grace_s=grace_s, detached=True, **members
         )

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from outlive.core.errors import OutliveError
+from outlive.core.tool_sets import ToolSet
 from outlive.engine import Process
 from outlive.frontends.mcp.tools import commands, lean, processes, terminals
-from outlive.frontends.mcp.tools.calls import Outcome, ToolSet
+from outlive.frontends.mcp.tools.calls import Outcome
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed
 from outlive.operations.schemas import arguments_schema
 from outlive.operations.table import OPERATIONS

@@ -168,15 +168,14 @@ class Toolbox:
         self.engine = engine
         self.settings = settings
         self._runner = runner = Runner(engine, settings, terminals)
-        self._tools = {tool.name: tool for tool in TOOL_SETS[settings.mcp_tools]}
+        self._sets = {name: {tool.name: tool for tool in tools} for name, tools in TOOL_SETS.items()}
         # All of them, whatever is offered now: a task may be of an earlier start with other settings.
         renderers = {tool.name: tool.result for tool in TOOL_SETS["all"] if tool.result is not None}
         self._tasks = ProcessTasks(runner, renderers)
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of the offered tools."""
-        return frozenset(self._tools)
+    def offers(self, name: str | None, caller: Caller) -> bool:
+        """Tell whether a caller is offered a tool of that name."""
+        return name in self._tools_of(caller)
 
     @property
     def tasks(self) -> Tasks:
@@ -187,9 +186,9 @@ class Toolbox:
         """From now on a cancelled call ends nothing: for a server that stops, whose commands go on."""
         self._runner.let_go()
 
-    def definitions(self) -> list[dict[str, object]]:
-        """Return the offered tools as MCP Tool objects: name, title, description, schemas, annotations."""
-        return [tool.definition() for tool in self._tools.values()]
+    def definitions(self, caller: Caller) -> list[dict[str, object]]:
+        """Return the tools that a caller is offered as MCP Tool objects: name, title, description, schemas, annotations."""
+        return [tool.definition() for tool in self._tools_of(caller).values()]
 
     async def call(
         self,
@@ -214,7 +213,7 @@ class Toolbox:
 
         Cancellation: stops what the call started (TERM, termination timeout, KILL) unless it runs in the background.
         """
-        tool = self._tool(name)
+        tool = self._tool(name, caller)
         try:
             caller.access.require(tool.scope)
         except AccessDenied as error:
@@ -241,7 +240,9 @@ class Toolbox:
 
         Cancellation: the command may run all the same and is found by its caller.
         """
-        caller.access.require(self._tool(BACKGROUND_TOOL).scope)  # it is not offered with every setting
+        caller.access.require(
+            self._tool(BACKGROUND_TOOL, caller).scope
+        )  # it is not offered with every setting
         asked = read_arguments(arguments, ShellArguments)
         return await processes.start_background(ToolCall(self._runner, caller), asked)
 
@@ -257,9 +258,15 @@ class Toolbox:
             raise InvalidState("process_running", "The process is not complete yet.")
         return await processes.result(self._runner, process)
 
-    def _tool(self, name: str) -> Tool:
-        tool = self._tools.get(name)
+    def _tools_of(self, caller: Caller) -> Mapping[str, Tool]:
+        """Return the tool set of the caller's host, else the server's: whichever it is, no set is a wall."""
+        chosen = None if caller.project is None else caller.project.tool_set
+        return self._sets[chosen or self.settings.mcp_tools]
+
+    def _tool(self, name: str, caller: Caller) -> Tool:
+        tools = self._tools_of(caller)
+        tool = tools.get(name)
         if tool is None:
-            hint = f"The tools are: {', '.join(self._tools)}."
+            hint = f"The tools are: {', '.join(tools)}."
             raise UnknownTool("invalid_params", f"There is no tool {name[:40]!r}.", hint=hint)
         return tool

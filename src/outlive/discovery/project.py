@@ -1,0 +1,41 @@
+"""The project that a folder belongs to: its repository's root, else the folder itself. Asks the file system.
+
+Short ids, keys and workspaces belong to a project, so that two of them on one server do not see each other's.
+"""
+
+import os
+
+# What lies in the root folder of a working copy: of git (a file in linked work trees and submodules), Mercurial, Jujutsu, Subversion.
+_MARKS = (".git", ".hg", ".jj", ".svn")
+
+
+def project_root(folder: str) -> str:
+    """Return the root of the repository around an absolute folder; the folder itself where there is none.
+
+    The search ends at the home folder, and below the root of the file system: a repository of dotfiles makes the whole home
+    folder no project.
+    """
+    folder = os.path.realpath(folder)
+    home = os.path.realpath(os.path.expanduser("~"))
+    place = folder
+    while place not in {"/", home}:
+        if any(os.path.lexists(os.path.join(place, mark)) for mark in _MARKS):
+            return place
+        place = os.path.dirname(place)
+    return folder
+
+
+def host_folder(cwd: str | None) -> str:
+    """Return the folder in which an MCP host works: the given one, else our own; the home folder for a host that runs in `/`.
+
+    Programs that a desktop starts run in `/`, where no command of a user belongs.
+    """
+    folder = os.path.abspath(os.path.expanduser(cwd)) if cwd is not None else _own_folder()
+    return os.path.expanduser("~") if folder == "/" and cwd is None else folder
+
+
+def _own_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # it was removed under the host
+        return "/"

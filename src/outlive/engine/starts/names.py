@@ -1,0 +1,175 @@
+"""The names by which callers find what they have started: command ids, short ids, and keys.
+
+`CommandIds` makes names of commands for people and old clients: `cmd_<unix seconds>_<n>`, unique for ever (promise S1.3).
+`ShortIds` counts the processes of a project, from 1: "p7" is short enough for a model to repeat. `StartKeys` finds the process
+that an earlier start with the same key has started (promise S4.13.key). Counters are the registry's: a crash skips numbers, it
+never repeats one.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from outlive.core.command import Command
+from outlive.core.errors import InvalidRequest
+from outlive.core.process import Owner, ProcessRecord
+from outlive.engine.processes.process import Process
+from outlive.engine.queries import Queries
+from outlive.store.registry import Registry
+from outlive.store.rows import ProcessFilter
+
+_COUNTER = "command_id"
+_BLOCK = 1000
+
+
+class CommandIds:
+    """Hands out names; only the loop's thread uses it."""
+
+    def __init__(self, registry: Registry) -> None:
+        """Nothing is reserved before `open`."""
+        self._registry = registry
+        self._next = self._reserved = 0
+
+    async def open(self) -> None:
+        """Reserve the first block; committed when this returns."""
+        self._next = await self._registry.counter(_COUNTER) + 1
+        self._reserve()
+        await self._registry.flush()
+
+    def new(self, now_s: int) -> str:
+        """Return the next name."""
+        number = self._next
+        self._next += 1
+        if self._reserved - self._next < _BLOCK // 2:
+            self._reserve()  # committed long before it is needed; the seconds guard what is left to chance
+        return f"cmd_{now_s}_{number}"
+
+    def _reserve(self) -> None:
+        self._reserved = self._next + _BLOCK
+        self._registry.count_to(_COUNTER, self._reserved)
+
+
+class ShortIds:
+    """Counts the processes of each project of each principal; only the loop's thread uses it."""
+
+    def __init__(self, registry: Registry, queries: Queries) -> None:
+        """Know no project yet: each one's counter is read at its first start."""
+        self._registry = registry
+        self._queries = queries
+        self._last: dict[tuple[str, str], int] = {}
+        self._lock = asyncio.Lock()
+
+    async def prepare(self, owner: Owner) -> None:
+        """Read the counter of the owner's project, unless it is known.
+
+        Cancellation: safe.
+        """
+        place = _place(owner)
+        if place in self._last:
+            return
+        async with self._lock:
+            if place in self._last:  # another start was faster
+                return
+            counted = await self._registry.counter(_counter(place))
+            # A server that was killed may not have committed its last count, but the process is found by its folder.
+            wanted = ProcessFilter(principal=owner.principal, project=place[1])
+            newest = await self._queries.list(wanted, limit=1)
+            self._last[place] = max([counted, *(record.number or 0 for record in newest)])
+
+    def new(self, owner: Owner) -> int:
+        """Return the next number of the owner's project; `prepare` was awaited before."""
+        place = _place(owner)
+        self._last[place] = number = self._last[place] + 1
+        self._registry.count_to(_counter(place), number)
+        return number
+
+
+def _place(owner: Owner) -> tuple[str, str]:
+    return owner.principal, owner.project or ""
+
+
+def _counter(place: tuple[str, str]) -> str:
+    principal, project = place
+    return f"short_id {principal} {project}"
+
+
+class StartKeys:
+    """Finds what a key of a project has started; only the loop's thread uses it."""
+
+    def __init__(self, queries: Queries) -> None:
+        """Take what knows of processes."""
+        self._queries = queries
+        self._locks: dict[tuple[str, str, str], tuple[asyncio.Lock, int]] = {}
+
+    @contextlib.asynccontextmanager
+    async def held(self, key: str, owner: Owner) -> AsyncIterator[None]:
+        """Let one start of a key at a time pass: two at once must not both find nothing."""
+        name = (*_place(owner), key)
+        lock, waiting = self._locks.get(name, (asyncio.Lock(), 0))
+        self._locks[name] = lock, waiting + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, waiting = self._locks[name]
+            if waiting == 1:
+                del self._locks[name]  # keys come and go for ever
+            else:
+                self._locks[name] = lock, waiting - 1
+
+    async def find(self, key: str, command: Command, owner: Owner, *, text: str) -> Process | None:
+        """Return the newest process that was started with this key; None when there is none.
+
+        Args:
+            key: The key.
+            command: What the caller wants to start now.
+            owner: The caller.
+            text: The command as a record shows it.
+
+        Raises:
+            InvalidRequest: `key_taken`: the key belongs to another command.
+        """
+        principal, project = _place(owner)
+        wanted = ProcessFilter(principal=principal, project=project, key=key)
+        for record in await self._queries.list(wanted, limit=1):
+            process = await self._queries.find(record.process_id)
+            if not await asyncio.to_thread(_is_same, process, command, text):
+                shown = record.command if len(record.command) <= _SHOWN else f"{record.command[:_SHOWN]} …"
+                raise InvalidRequest(
+                    "key_taken",
+                    f"The key {key[:40]!r} belongs to another command: {shown}",
+                    hint=f"Use another key, or read the result of {record.short_id}.",
+                    details={"process_id": record.process_id},
+                )
+            return process
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class StartNames:
+    """The names of a start, together."""
+
+    command_ids: CommandIds
+    short_ids: ShortIds
+    keys: StartKeys
+
+
+_SHOWN = 200  # characters of the other command in a message
+
+
+def _is_same(process: Process, command: Command, text: str) -> bool:
+    """Tell whether a process runs a command. Reads the script's file: run it in a thread."""
+    record: ProcessRecord = process.record
+    if command.script is None:
+        return record.command == text
+    try:
+        with open(os.path.join(process.folder, "script"), "rb") as file:
+            kept = file.read()
+    except OSError:
+        return False
+    # An empty script is stored as one newline (`resolver`).
+    wanted = command.script.encode("utf-8", "surrogateescape") or b"\n"
+    words = command.argv or ()
+    return kept == wanted and record.command.startswith(" ".join(words))
