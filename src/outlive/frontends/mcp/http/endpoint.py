@@ -132,7 +132,9 @@ class McpEndpoint:
                 await self._get(exchange)
             case "DELETE":
                 await self._delete(exchange)
-            case "PUT" if _media_type(exchange) == "application/json":  # a relay; every other PUT is a mistake
+            case "PUT" if (
+                _media_type(exchange) == "application/json"
+            ):  # a relay; every other PUT is a mistake
                 await self._put(exchange)
             case _:
                 allow = (b"allow", b"GET, POST, DELETE")

@@ -188,7 +188,8 @@ class HandshakeMessages:
         response = await sdk.exchange(message, caller, revision=_RAW_REVISION, notify=None)
         headers: Headers = ()
         if "result" in response:
-            session = self._sessions.begin(exchange.access.principal, response["result"]["protocolVersion"])
+            revision = response["result"]["protocolVersion"]
+            session = self._sessions.begin(exchange.access.principal, revision, message.client_name)
             headers = (session.header,)
         await exchange.respond(orjson.dumps(response), headers)
 
@@ -296,4 +297,5 @@ def _caller(exchange: HttpExchange, session: McpSession, request_id: str | int) 
         request_id=str(request_id),
         is_raw=exchange.is_raw,
         project=exchange.project,
+        client=session.client,
     )

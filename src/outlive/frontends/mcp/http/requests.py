@@ -59,6 +59,13 @@ class Message:
         return name if isinstance(name, str) else None
 
     @property
+    def client_name(self) -> str:
+        """The name of the program that sends an `initialize`; empty where it says none."""
+        info = (self.params or {}).get("clientInfo")
+        name = info.get("name") if isinstance(info, dict) else None
+        return name if isinstance(name, str) else ""
+
+    @property
     def arguments(self) -> Mapping[str, Any]:
         """The arguments of the tool; empty when they are missing or no object."""
         found = (self.params or {}).get("arguments")

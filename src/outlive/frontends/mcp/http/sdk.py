@@ -66,7 +66,13 @@ def caller_of(context: Context) -> Caller:
     known: Caller = context.request.scope[CALLER]  # type: ignore[union-attr] # every request comes over HTTP
     capabilities = context.session.client_capabilities
     extensions = (capabilities.extensions if capabilities is not None else None) or {}
-    return replace(known, request_id=str(context.request_id), has_tasks=TASKS_EXTENSION in extensions)
+    params = context.session.client_params
+    return replace(
+        known,
+        request_id=str(context.request_id),
+        has_tasks=TASKS_EXTENSION in extensions,
+        client=known.client if params is None else params.client_info.name.lower(),
+    )
 
 
 _Result = dict[str, Any] | EmptyResult

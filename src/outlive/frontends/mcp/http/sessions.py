@@ -24,8 +24,11 @@ _TAG_BYTES = 18  # 144 bits: no client guesses it, and it is 24 characters of ba
 _MAX_ENDED = 65536
 _ISSUED_DIGITS = 8  # hexadecimal digits of a name that say the second it was made in, until 2106
 _FLOOR = "<"  # begins the word of the file before which all sessions are over
-# <seconds, 12 random bytes as hex>.<revision>.<signature>: visible ASCII, as the MCP revisions ask of a session id.
-_ID = re.compile(r"([0-9a-f]{32})\.([0-9]{4}-[0-9]{2}-[0-9]{2})\.([A-Za-z0-9_-]{24})", re.ASCII)
+# <seconds, 12 random bytes as hex>.<revision>.<signature>[.<client>]: visible ASCII, as the MCP revisions ask of a session id.
+_ID = re.compile(
+    r"([0-9a-f]{32})\.([0-9]{4}-[0-9]{2}-[0-9]{2})\.([A-Za-z0-9_-]{24})(?:\.([a-z0-9_-]{1,40}))?", re.ASCII
+)
+_UNNAMEABLE = re.compile(r"[^a-z0-9_-]+", re.ASCII)
 _NAME = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _FLOOR_WORD = re.compile(rf"{_FLOOR}[0-9a-f]{{{_ISSUED_DIGITS}}}", re.ASCII)
 
@@ -34,12 +37,14 @@ _FLOOR_WORD = re.compile(rf"{_FLOOR}[0-9a-f]{{{_ISSUED_DIGITS}}}", re.ASCII)
 class McpSession:
     """One MCP session. `session_id` is what the client sends and keeps to itself; `name` is how we call it.
 
-    `revision`: the protocol revision that was negotiated.
+    `revision`: the protocol revision that was negotiated. `client`: the name of the client's program as far as an id can hold it,
+    empty for none.
     """
 
     session_id: str
     name: str
     revision: str
+    client: str = ""
 
     @property
     def connection_id(self) -> str:
@@ -74,21 +79,26 @@ class McpSessions:
         self._ended, self._floor = await asyncio.to_thread(_load_ended, self._ended_path)
         await self._prune()
 
-    def begin(self, principal: str, revision: str) -> McpSession:
-        """Return a new session of `principal`."""
+    def begin(self, principal: str, revision: str, client: str = "") -> McpSession:
+        """Return a new session of `principal`; `client` is the name that its program gives itself."""
         issued = max(int(self._clock()), self._floor + 1)  # also where the clock was set back
         name = f"{issued:0{_ISSUED_DIGITS}x}{os.urandom(12).hex()}"
-        tag = self._sign(name, revision, principal)
-        return McpSession(session_id=f"{name}.{revision}.{tag}", name=name, revision=revision)
+        client = _UNNAMEABLE.sub("-", client.lower()).strip("-")[:40]
+        tag = self._sign(name, revision, principal, client)
+        ending = f".{client}" if client else ""
+        return McpSession(
+            session_id=f"{name}.{revision}.{tag}{ending}", name=name, revision=revision, client=client
+        )
 
     def find(self, principal: str, session_id: str) -> McpSession | None:
         """Return the session of an id; None when it was not made here for `principal`, or has been ended."""
         match = _ID.fullmatch(session_id)
         if match is None or match[1] in self._ended or _issued(match[1]) <= self._floor:
             return None
-        if not hmac.compare_digest(match[3], self._sign(match[1], match[2], principal)):
+        client = match[4] or ""
+        if not hmac.compare_digest(match[3], self._sign(match[1], match[2], principal, client)):
             return None
-        return McpSession(session_id=session_id, name=match[1], revision=match[2])
+        return McpSession(session_id=session_id, name=match[1], revision=match[2], client=client)
 
     async def end(self, session: McpSession) -> None:
         """Refuse this session's id from now on, also after a restart.
@@ -109,8 +119,9 @@ class McpSessions:
         self._ended = {name for name in names if _issued(name) > self._floor}
         await asyncio.to_thread(_rewrite, self._ended_path, self._ended, self._floor)
 
-    def _sign(self, name: str, revision: str, principal: str) -> str:
-        text = f"{name}.{revision}.{principal}".encode()
+    def _sign(self, name: str, revision: str, principal: str, client: str) -> str:
+        # A NUL is in no principal: the texts of two sessions are never the same.
+        text = f"{name}.{revision}.{principal}{'\0' + client if client else ''}".encode()
         tag = hmac.digest(self._key, text, hashlib.sha256)[:_TAG_BYTES]
         return base64.urlsafe_b64encode(tag).decode()
 

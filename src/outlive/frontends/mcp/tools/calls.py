@@ -42,6 +42,7 @@ class Caller:
     `access`: its identity, and how much it may do. `connection_id`: the MCP session. `request_id`: the JSON-RPC id as a
     string (promise M.ids). `has_tasks`: the request declares the tasks extension. `is_raw`: the request names no MCP
     revision, as the documents' own callers do. `project`: where its host works; None for a client without a relay.
+    `client`: the name of its program, in lower case; empty where it says none.
     """
 
     access: Access
@@ -50,6 +51,7 @@ class Caller:
     has_tasks: bool = False
     is_raw: bool = False
     project: Project | None = None
+    client: str = ""
 
     @property
     def owner(self) -> Owner:

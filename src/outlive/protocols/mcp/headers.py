@@ -1,0 +1,123 @@
+"""The first line of a lean answer: what has become of a process, in as few words as a model needs. Pure (promise S4.13.answers).
+
+A complete answer says `[exit 0]` and nothing else. The short id stands there only where a later call may need it; what is as the
+caller asked (folder, backend) is not repeated.
+"""
+
+import signal
+from dataclasses import dataclass
+
+from outlive.core.command import Profile
+from outlive.core.lifecycle import Cause, State
+from outlive.core.location import HERE
+from outlive.core.process import ProcessRecord, Waiting
+from outlive.core.redactions import hidden_words
+
+_BY_CLIENT = "Cancelled by the client"  # how the notes of this door begin (`lean`, `http.calls`)
+_SHOWN_PORTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What is known of a process beside its record.
+
+    Attributes:
+        duration_s: How long it has run.
+        shows_id: Whether a later call may need its id.
+        ports: What its tree listens on.
+        waiting: Whether it waits for input.
+        workspace: The name of its workspace, and what it has left there.
+        redacted: How many secrets in the shown output are redacted.
+        remark: One more fact that the caller should know first, in a few words.
+    """
+
+    duration_s: float
+    shows_id: bool = True
+    ports: tuple[int, ...] = ()
+    waiting: Waiting = "no"
+    workspace: str | None = None
+    redacted: int = 0
+    remark: str = ""
+
+
+def header(record: ProcessRecord, now: Circumstances) -> str:
+    """Return the line; a second one says what a person has to do where one has to."""
+    state = _end(record) if record.is_complete else _life(record, now)
+    parts = [f"{record.short_id} {state}" if now.shows_id else state]
+    if now.remark:
+        parts.append(now.remark)
+    if record.sandbox.profile is not Profile.OPEN or record.sandbox.features:
+        parts.append(f"sandbox {record.sandbox.profile}")
+    if record.location != HERE:
+        parts.append(f"on {record.location.backend}")
+    if record.output_lost:
+        parts.append("output lost" if record.lost_bytes is None else f"{record.lost_bytes} bytes of output lost")
+    if not record.is_reachable:
+        parts.append("unreachable: its node is away, this is what was known last")
+    elif record.is_unknown:
+        parts.append("not found again yet: this is what was known last")
+    if now.workspace is not None:
+        parts.append(f"workspace {now.workspace}")
+    if now.ports:
+        parts.append(f"listens on {', '.join(map(str, now.ports[:_SHOWN_PORTS]))}")
+    if record.is_complete and record.descendants:
+        parts.append(f"{record.descendants} of its processes still run")
+    if now.redacted:
+        parts.append(hidden_words(now.redacted))
+    text = f"[{', '.join(parts)}]"
+    return text if record.hint is None else f"{text}\n[{record.hint}]"
+
+
+def elapsed(seconds: float) -> str:
+    """Return a time as people say it: "0.4 s", "45 s", "12 min", "3 h", "2 days"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for unit, size in (("days", 172_800), ("h", 7200), ("min", 180)):
+        if seconds >= size:
+            return f"{seconds / {'days': 86_400, 'h': 3600, 'min': 60}[unit]:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _life(record: ProcessRecord, now: Circumstances) -> str:
+    """Return what a process does now; one that has ended counts as running until all of its output was read."""
+    match record.state:
+        case State.QUEUED:
+            return "waits for a person's approval" if record.waits_for == "approval" else "waits for its turn in its group"
+        case State.PAUSED:
+            return "paused"
+        case State.STOPPING:
+            return "is being stopped"
+        case _:
+            pass
+    if now.waiting != "no":
+        what = "a password" if now.waiting == "password" else "input"
+        return f"waiting for {what}"
+    return f"running, {elapsed(now.duration_s)}"
+
+
+def _end(record: ProcessRecord) -> str:
+    """Return how a process has ended, and by which of several possible hands."""
+    error = (record.error or "").rstrip(".")
+    code = "" if record.exit_code is None else f" (exit {record.exit_code})"
+    match record.cause:
+        case Cause.CANCEL if error.startswith(_BY_CLIENT):
+            return f"stopped by you{code}"
+        case Cause.CANCEL:
+            return f"stopped: {error}{code}"
+        case Cause.TIMEOUT:
+            return f"timed out after {record.timeout_s or 0:g} s, killed{code}"
+        case Cause.OOM:
+            return "killed: out of memory"
+        case Cause.OUTPUT_LIMIT:
+            return "killed: more output than its limit"
+        case _:
+            pass
+    if record.state is State.EXITED:
+        return f"exit {record.exit_code}" if record.error is None or record.output_lost else f"exit {record.exit_code}, {error}"
+    if record.state is State.SIGNALED:
+        return f"killed by {_signal_name(record.exit_signal)}" + (f": {error}" if error else "")
+    return error or str(record.state.value)
+
+
+def _signal_name(number: int | None) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"

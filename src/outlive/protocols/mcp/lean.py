@@ -1,0 +1,151 @@
+"""Arguments of the lean tools (promise S4.13) as msgspec structs. Pure; `frontends.mcp.tools.lean` answers.
+
+The sentences are for models, and stand in each conversation: every word costs its readers. What a tool takes beyond its listed
+arguments (`table.Tool.listed`) works all the same. `lenient` turns what models send into these; what is left unknown is refused.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from outlive.operations.requests import Seconds, Text, Timeout, WaitSeconds, Words, WorkspaceName
+from outlive.operations.start import RunOptions, check_one_way
+from outlive.protocols.terminal.typed import check_keys
+
+_Budget = Annotated[int, Meta(ge=100, le=1_000_000, description="Most characters of output to show.")]
+_Raw = Annotated[bool, Meta(description="Keep ANSI codes, progress bars and repeated lines.")]
+
+
+class _Lean(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Refuses unknown arguments, so that an agent learns of a misspelt one."""
+
+
+class WaitFor(_Lean, kw_only=True, frozen=True):
+    """When a call may answer before the end."""
+
+    text: Annotated[str | None, Meta(description="Output contains this.")] = None
+    port: Annotated[
+        Annotated[int, Meta(ge=1, le=65535)] | None, Meta(description="Something listens on this TCP port.")
+    ] = None
+    idle_s: Annotated[Seconds | None, Meta(description="No output for so long, counted from the first.")] = None
+
+
+# Listed without a type: a text, a port and an object with several wishes are taken alike.
+_WaitFor = Annotated[
+    WaitFor | None,
+    Meta(
+        description='Answer as soon as output contains this text, or a port ("3000") is listened on.',
+        extra_json_schema={"type": "string"},
+    ),
+]
+
+
+class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """`run`."""
+
+    command: Annotated[str | None, Meta(description="Bash command line.")] = None
+    argv: Annotated[Words | None, Meta(description="Words, without a shell.")] = None
+    script: Annotated[str | None, Meta(description="Instead of command: a script, any length and quoting.")] = None
+    interpreter: Annotated[Text, Meta(description="Runs script. Default: bash.")] = "/bin/bash"
+    cwd: Annotated[str | None, Meta(description="Default: your project folder.")] = None
+    env: Annotated[dict[str, str | None], Meta(description="Environment variables to add.")] = {}
+    env_secrets: Annotated[
+        dict[str, str], Meta(description="Secret variables: given to the command, never stored or shown.")
+    ] = {}
+    pty: Annotated[bool, Meta(description="Run in a terminal, to answer prompts and drive REPLs with send.")] = False
+    stdin: Annotated[Literal["none", "pipe"], Meta(description="pipe: send can write to it.")] = "none"
+    wait_s: Annotated[
+        WaitSeconds | None,
+        Meta(description="How long to wait for the end. 0: start it in the background."),
+    ] = None
+    wait_for: _WaitFor = None
+    timeout: Annotated[
+        Timeout | None,
+        Meta(description="Kill the whole process tree after this many seconds (not ms). Default: no limit."),
+    ] = None
+    budget: _Budget | None = None
+    raw: _Raw = False
+    key: Annotated[
+        str | None, Meta(description="Name of this run: the same key again returns its result, and runs nothing.")
+    ] = None
+    workspace: Annotated[
+        WorkspaceName | None,
+        Meta(description="Name of a shell state: cd and exports last for its next run."),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Ask for exactly one thing to run."""
+        check_one_way(self.command, self.argv, self.script)
+        super().__post_init__()
+
+
+class ReadArguments(_Lean, kw_only=True, frozen=True):
+    """`read`."""
+
+    id: str
+    grep: Annotated[Text | None, Meta(description="Only lines that match this regex.")] = None
+    context: Annotated[int, Meta(ge=0, le=100, description="Lines around each match.")] = 0
+    tail: Annotated[Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Only the last lines.")] = None
+    cursor: Annotated[
+        str | None, Meta(description='From here on, as an answer names it; "0" is the beginning.')
+    ] = None
+    end: Annotated[str | None, Meta(description="Cursor to stop at.")] = None
+    budget: _Budget | None = None
+    raw: _Raw = False
+
+
+class WaitArguments(_Lean, kw_only=True, frozen=True):
+    """`wait`."""
+
+    ids: Annotated[list[str], Meta(min_length=1, max_length=100)]
+    mode: Annotated[Literal["any", "all"], Meta(description="Default: all.")] = "all"
+    wait_for: _WaitFor = None
+    wait_s: Annotated[WaitSeconds | None, Meta(description="At most this many seconds.")] = None
+    budget: _Budget | None = None
+
+
+class SendArguments(_Lean, kw_only=True, frozen=True):
+    """`send`."""
+
+    id: str
+    text: Annotated[str | None, Meta(description="Typed as it is: end a line with \\n.")] = None
+    keys: Annotated[
+        list[str] | None, Meta(description="Then keys: enter, tab, esc, up, ctrl-c …")
+    ] = None
+    eof: Annotated[bool, Meta(description="Then close its input.")] = False
+    cursor: Annotated[str | None, Meta(description="Show output from here on.")] = None
+    wait_for: _WaitFor = None
+    wait_s: Annotated[WaitSeconds | None, Meta(description="At most this many seconds for the answer.")] = None
+    budget: _Budget | None = None
+    raw: _Raw = False
+
+    def __post_init__(self) -> None:
+        """Require something to send."""
+        if self.text is None and not self.keys and not self.eof:
+            raise ValueError("Pass text, keys or eof")
+        check_keys(self.keys or ())
+
+
+class StopArguments(_Lean, kw_only=True, frozen=True):
+    """`stop`."""
+
+    ids: Annotated[list[str], Meta(min_length=1, max_length=100)]
+    grace: Annotated[Seconds | None, Meta(description="Seconds from TERM to KILL.")] = None
+
+
+class ControlArguments(_Lean, kw_only=True, frozen=True):
+    """`control`."""
+
+    id: str
+    action: Literal["pause", "resume", "cancel", "signal"]
+    signal: Annotated[int | str | None, Meta(description="INT, HUP, USR1 …")] = None
+    grace: Annotated[Seconds | None, Meta(description="For cancel: seconds from TERM to KILL.")] = None
+
+
+class ListArguments(_Lean, kw_only=True, frozen=True):
+    """`list`."""
+
+    all: Annotated[bool, Meta(description="Ended ones, too.")] = False
+    tags: dict[str, str] | None = None
+    limit: Annotated[int, Meta(ge=1, le=200, description="Default 20.")] = 20

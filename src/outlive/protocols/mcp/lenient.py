@@ -1,0 +1,208 @@
+"""Arguments as models send them, turned into those that a tool takes (promise S4.13.lenient). Pure.
+
+Models repeat what other tools have taught them: "5" for 5, one id for a list of one, `cmd` for `command`, `action: "kill"`. Where only
+one thing can be meant, it is taken; everything else is refused with the arguments that there are, and the likeliest one first.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from outlive.core.errors import InvalidRequest
+from outlive.operations.requests import MAX_S
+
+# Other names under which models send an argument; None: it says nothing that matters here, and is left out.
+_SYNONYMS: Mapping[str, str | None] = MappingProxyType(
+    {
+        "cmd": "command",
+        "commands": "command",
+        "bash": "command",
+        "code": "script",
+        "working_directory": "cwd",
+        "workdir": "cwd",
+        "directory": "cwd",
+        "dir": "cwd",
+        "environment": "env",
+        "tty": "pty",
+        "terminal": "pty",
+        "description": None,
+        "explanation": None,
+        "reason": None,
+        "title": None,
+        "timeout_s": "timeout",
+        "timeout_seconds": "timeout",
+        "wait": "wait_s",
+        "wait_seconds": "wait_s",
+        "until": "wait_for",
+        "process_id": "id",
+        "command_id": "id",
+        "session_id": "id",
+        "process": "id",
+        "bash_id": "id",
+        "shell_id": "id",
+        "id": "ids",
+        "process_ids": "ids",
+        "pattern": "grep",
+        "filter": "grep",
+        "search": "grep",
+        "lines": "tail",
+        "last": "tail",
+        "input": "text",
+        "chars": "text",
+        "stdin": "text",
+        "key": "keys",
+        "run_in_background": "background",
+        "is_background": "background",
+    }
+)
+_ACTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "kill": "cancel",
+        "stop": "cancel",
+        "terminate": "cancel",
+        "end": "cancel",
+        "suspend": "pause",
+        "continue": "resume",
+        "interrupt": "signal",
+    }
+)
+_DAY_S = 86_400
+_DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|sec|secs|seconds?|m|mins?|minutes?|h|hours?|d|days?)?\s*", re.I)
+_UNIT_S: Mapping[str, float] = MappingProxyType({"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": float(_DAY_S)})
+
+
+def accept_arguments(raw: Mapping[str, object], shape: type[msgspec.Struct]) -> dict[str, object]:
+    """Return the arguments of a call with the names and types of `shape`, as far as only one thing can be meant.
+
+    Raises:
+        InvalidRequest: An argument is unknown, or a time makes no sense; the hint says what the tool takes.
+    """
+    names = [field.encode_name for field in msgspec.structs.fields(shape)]
+    found: dict[str, object] = {}
+    if isinstance(words := raw.get("command"), list) and "argv" in names and "argv" not in raw:
+        raw = {"argv": words, **{name: value for name, value in raw.items() if name != "command"}}
+    for given, value in raw.items():
+        name = _name_of(given, names, raw)
+        if name is None or value is None:
+            continue  # null is what leaving it out means, wherever it is not a value of its own inside an object
+        found[name] = _VALUES.get(name, _unchanged)(value)
+    if found.pop("background", False) not in (False, "false", "False", 0, "0"):
+        found.setdefault("wait_s", 0)
+    return found
+
+
+def _name_of(given: str, names: list[str], raw: Mapping[str, object]) -> str | None:
+    """Return the argument that is meant; None for one that is left out."""
+    if given in names:
+        return given
+    other = _SYNONYMS.get(given, given)
+    if other is None:
+        return None
+    if (other in names or (other == "background" and "wait_s" in names)) and other not in raw:
+        return other
+    likely = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
+    meant = f" Did you mean {likely[0]!r}?" if likely else ""
+    hint = f"The tool's arguments are: {', '.join(names)}."
+    raise InvalidRequest("invalid_params", f"There is no argument {given[:40]!r}.{meant}", hint=hint)
+
+
+def _unchanged(value: object) -> object:
+    return value
+
+
+def _identified(value: object) -> object:
+    """Return a short id for its number."""
+    is_number = (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, str) and value.isascii() and value.isdigit()
+    )
+    return f"p{value}" if is_number else value
+
+
+def _listed(value: object) -> object:
+    """Return a list of one for the one; "p1, p2" is two."""
+    if isinstance(value, str):
+        value = [word for word in re.split(r"[\s,\"']+", value.strip("[] ")) if word]
+    return list(map(_identified, value)) if isinstance(value, list) else [_identified(value)]
+
+
+def _variables(value: object) -> object:
+    """Return variables as texts: models write PORT as a number."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: str(one).lower() if isinstance(one, bool) else str(one) if isinstance(one, int | float) else one
+        for name, one in value.items()
+    }
+
+
+def _keyed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _awaited(value: object) -> object:
+    """Return what a wait is for: a text, or a port."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return value
+    port = re.fullmatch(r"(?:port[ =:]*|:)?([0-9]{2,5})", str(value).strip(), re.IGNORECASE)
+    if port is not None:
+        return {"port": int(port[1])}
+    return {"text": value} if str(value).strip() else None
+
+
+def _acted(value: object) -> object:
+    word = value.strip().lower() if isinstance(value, str) else value
+    return _ACTIONS.get(word, word) if isinstance(word, str) else value
+
+
+def _bounded(value: object) -> object:
+    """Return a command's time limit in seconds.
+
+    A plain number of more than a day is milliseconds that somebody took for seconds: only a unit says that it is meant.
+
+    Raises:
+        InvalidRequest: It is that, or no time.
+    """
+    seconds, has_unit = _seconds(value)
+    if seconds is None:
+        return value
+    if seconds > _DAY_S and not has_unit:
+        text = f"timeout: {seconds:g} seconds are more than a day."
+        hint = f'It is in seconds, not milliseconds: did you mean {seconds / 1000:g}? Write "2d" for two days.'
+        raise InvalidRequest("invalid_params", text, hint=hint, details={"parameter": "timeout"})
+    return min(seconds, MAX_S) or None  # 0 means none to every tool that models know
+
+
+def _timed(value: object) -> object:
+    seconds, _ = _seconds(value)
+    return value if seconds is None else seconds
+
+
+def _seconds(value: object) -> tuple[float | None, bool]:
+    """Return a time in seconds and whether it named its unit; None for what is no time."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value), False
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return None, False
+    unit = (match[2] or "s").lower()
+    return float(match[1]) * _UNIT_S["ms" if unit == "ms" else unit[0]], match[2] is not None
+
+
+_VALUES: Mapping[str, Callable[[object], object]] = MappingProxyType(
+    {
+        "id": _identified,
+        "ids": _listed,
+        "env": _variables,
+        "env_secrets": _variables,
+        "keys": _keyed,
+        "wait_for": _awaited,
+        "for": _awaited,
+        "action": _acted,
+        "timeout": _bounded,
+        "wait_s": _timed,
+        "grace": _timed,
+    }
+)
