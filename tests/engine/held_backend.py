@@ -15,7 +15,7 @@ from outlive.core.controls import Operation, Stop
 from outlive.core.errors import BackendUnavailable, InvalidState, OutliveError, StartFailed
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.location import Kind
-from outlive.core.process import Observation
+from outlive.core.process import InputWait, Observation
 from outlive.protocols.keeper import Flags, Phase
 
 _SYNC = (bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
@@ -162,6 +162,10 @@ class HeldBackend:
         raise AssertionError(process_id)
 
     async def observe(self, process_id: ProcessId, **_how: object) -> Observation:
+        """Not asked here."""
+        raise NotImplementedError(process_id)
+
+    async def input_wait(self, process_id: ProcessId) -> InputWait | None:
         """Not asked here."""
         raise NotImplementedError(process_id)
 

@@ -16,6 +16,7 @@ _OPENERS = {
 # Who may touch the bytes themselves; a door shows none before `Engine.read_raw`.
 _RAW = {
     "engine/processes/process.py",
+    "engine/processes/question_watch.py",  # whether the last line has ended, gives nothing else
     "engine/queries.py",
     "engine/terminals/execution.py",  # looks for marks, gives nothing else
     "frontends/jsonrpc/subscriptions.py",

@@ -14,7 +14,7 @@ from outlive.core.controls import Operation
 from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.location import LOCAL, Kind
-from outlive.core.process import Observation
+from outlive.core.process import InputWait, Observation
 
 # key, out, err, pid, code, phase, cause, flags, descendants: a doorbell's fields as `protocols.keeper.RECORD`
 # has them. Tuples, because thousands come in a second.
@@ -138,6 +138,9 @@ class Backend(BackendSite, Protocol):
 
     async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
         """Look at a live process's tree; nothing of one that has ended. Never raises for what cannot be seen."""
+
+    async def input_wait(self, process_id: ProcessId) -> InputWait | None:
+        """Return what a live process with an input waits for; None when it waits for none. As `observe`, and cheaper."""
 
 
 def unknown_backend(name: str, known: Iterable[str]) -> InvalidRequest:

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from outlive.backends.contract import BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.backends.direct_inputs import PIECE_BYTES, DirectInputs
+from outlive.backends.input_inspection import input_wait
 from outlive.backends.keeper_link import KeeperLink
 from outlive.backends.tree_inspection import observe_tree, window_size
 from outlive.backends.unanswered import Reply
@@ -28,7 +29,7 @@ from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import LOCAL, Kind
-from outlive.core.process import Observation
+from outlive.core.process import InputWait, Observation
 from outlive.protocols.keeper import CauseCode
 
 # From here on an input is worth a pipe of the server's own; what is typed is not.
@@ -194,6 +195,10 @@ class LocalBackend:
     async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
         """Look at a process's tree, in a thread."""
         return await asyncio.to_thread(observe_tree, self._layout.process(process_id), has_stdin=has_stdin)
+
+    async def input_wait(self, process_id: ProcessId) -> InputWait | None:
+        """Ask the kernel, in a thread."""
+        return await asyncio.to_thread(input_wait, self._layout.process(process_id))
 
     async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
         """Ask the kernel, in a thread."""

@@ -14,7 +14,7 @@ from outlive.core.controls import Operation
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.location import HERE, LOCAL, Kind, Location
-from outlive.core.process import Observation
+from outlive.core.process import InputWait, Observation
 from outlive.protocols.keeper import decode_spec
 
 _CANCELLED = "The caller left before its container was ready: it never ran."
@@ -131,6 +131,10 @@ class Routing:
     async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
         """Look at a process's tree."""
         return await self._of(process_id).observe(process_id, has_stdin=has_stdin)
+
+    async def input_wait(self, process_id: ProcessId) -> InputWait | None:
+        """Ask what a process waits for."""
+        return await self._of(process_id).input_wait(process_id)
 
     async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
         """Ask for a terminal's size."""

@@ -66,6 +66,13 @@ class StateChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InputRequested:
+    """A watched process waits for input (`record.waiting`); published again when it asks again."""
+
+    record: ProcessRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessCompleted:
     """A process has ended and its output is complete. Exactly one for each process and server run."""
 
@@ -145,6 +152,7 @@ Event = (
     | ApprovalDecided
     | ProcessRecovered
     | StateChanged
+    | InputRequested
     | ProcessCompleted
     | ProcessClosed
     | ProcessRemoved

@@ -21,6 +21,9 @@ from outlive.core.terminal import TerminalNote
 
 _UNBOUND = Sandbox()
 
+# "no": nothing was seen; "input": it is reading its input; "password": it is reading from a terminal without echo.
+Waiting = Literal["no", "input", "password"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
@@ -56,7 +59,8 @@ class ProcessRecord:
     again instead of starting it twice.
     `output_lost`: some of its output is not in the log, and no gap stands for it; `lost_bytes` says how much, if that is
     known. `approval`: the approval that it needed; not known for a process that only the index remembers. `terminal`: it is
-    the shell of one. `grant`: the token of its own, while it runs. `redacted`: how many secrets are redacted in `command` (in
+    the shell of one. `grant`: the token of its own, while it runs. `waiting`: what
+    it was found to wait for; known only while it is watched (`engine.processes.question_watch`). `redacted`: how many secrets are redacted in `command` (in
     all of it, even where it is shown cut). Times are aware UTC, sizes bytes.
     """
 
@@ -86,6 +90,7 @@ class ProcessRecord:
     output_lost: bool = False
     lost_bytes: int | None = None
     descendants: int = 0
+    waiting: Waiting = "no"
     is_detached: bool = False
     timeout_s: float | None = None
     grace_s: float = 10.0
@@ -147,8 +152,18 @@ class ProcessRecord:
         return -self.exit_signal if self.exit_signal is not None else self.exit_code
 
 
-# "no": nothing was seen; "input": it is reading its input; "password": it is reading from a terminal without echo.
-Waiting = Literal["no", "input", "password"]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputWait:
+    """A thread that waits for input: which one (the kernel's number), and how often it has slept until now.
+
+    Two looks that return equal values have seen the same sleep. `is_certain` is False where a program that asks and one that
+    merely listens look the same to the kernel.
+    """
+
+    kind: Literal["input", "password"]
+    thread: int = 0
+    wakes: int = 0
+    is_certain: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

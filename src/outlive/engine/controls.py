@@ -33,6 +33,7 @@ from outlive.core.lifecycle import Cause, State, Trigger, advance
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process import Process, until
 from outlive.engine.processes.process_table import LiveTable
+from outlive.engine.processes.question_watch import QuestionWatch
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.start_queue import StartQueue
@@ -58,12 +59,14 @@ class Controls:
         settings: EngineSettings,
         *,
         queue: StartQueue,
+        questions: QuestionWatch,
         events: EventPublisher,
     ) -> None:
-        """Take where commands run, and where they wait."""
+        """Take where commands run, where they wait, and what has to know that a question was answered."""
         self._backend = backend
         self._settings = settings
         self._queue = queue
+        self._questions = questions
         self._events = events
         self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
 
@@ -186,6 +189,8 @@ class Controls:
         _check_input(process)
         written = 0
         async with self._input_lock(process):
+            # Before the bytes go in: what the process does with them is newer than this.
+            self._questions.input_written(process)
             async for piece in _pieces(data):
                 for at in range(0, len(piece), _PIECE_BYTES):
                     part = piece[at : at + _PIECE_BYTES]

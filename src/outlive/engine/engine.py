@@ -27,6 +27,7 @@ from outlive.engine.processes.process_table import (
     RegistryFeed,
     StartOutcomes,
 )
+from outlive.engine.processes.question_watch import QuestionWatch
 from outlive.engine.queries import ConnectionProcesses, Queries
 from outlive.engine.records import Records
 from outlive.engine.recovery.reconciliation import Reconciliation
@@ -62,6 +63,7 @@ class Engine:
         approvals: Commands that wait for a person.
         typed_lines: Judges lines that are typed into a shell that runs already.
         events: Publishes what happens.
+        questions: Notices which of the watched processes wait for input.
         health: Whether commands can be started just now.
         disk: Why the state folder cannot be written, if it cannot.
         grants: The tokens that commands get.
@@ -84,6 +86,7 @@ class Engine:
         self._ids = CommandIds(self._registry)
         self.disk = DiskWatch(root, self._registry)
         self.events = EventPublisher()
+        self.questions = QuestionWatch(backend, events=self.events)
         self.redaction = Redaction(settings.redactor, Secrets(), hides_values=settings.hides_secrets)
         self.sandboxes = Sandboxes(
             settings.sandbox,
@@ -108,7 +111,9 @@ class Engine:
         self._table = ProcessTable(self._processes, changes=self._changes, events=self.events)
         self._make_queries()
         self._make_starts()
-        self.controls = Controls(backend, settings, queue=self.queue, events=self.events)
+        self.controls = Controls(
+            backend, settings, queue=self.queue, questions=self.questions, events=self.events
+        )
         self.bulk = BulkControls(self.controls, self._processes, reconciliation=self.reconciliation)
         self.records = Records(
             self._registry,
@@ -240,6 +245,7 @@ class Engine:
         await self._backend.open(self._table)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         self._pending.begin(tasks)
+        self.questions.begin(tasks)
         for task in (
             tasks.create_task(self._recovery.run(), name="engine recovery"),
             tasks.create_task(self._unread.run(), name="engine unread"),
@@ -248,6 +254,7 @@ class Engine:
         ):
             stack.callback(task.cancel)
         stack.callback(self._limits.close)
+        stack.callback(self.questions.close)
         stack.callback(self.approvals.close)
 
     async def _find_and_keep(self) -> None:

@@ -21,7 +21,7 @@ from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import Kind
-from outlive.core.process import NOTHING, Observation, Waiting
+from outlive.core.process import NOTHING, InputWait, Observation, Waiting
 
 _PAUSES = Pauses()
 
@@ -156,6 +156,11 @@ class RemoteBackend:
             ports=seen.ports,
             waiting=cast("Waiting", seen.waiting or "no"),
         )
+
+    async def input_wait(self, process_id: ProcessId) -> InputWait | None:
+        """Have the node look; None while it is away."""
+        seen = await self.observe(process_id, has_stdin=True)
+        return None if seen.waiting == "no" else InputWait(kind=seen.waiting)
 
     async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
         """Return the size that was set last from here; the wire has no question for it."""

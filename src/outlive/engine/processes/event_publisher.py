@@ -21,6 +21,7 @@ from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.events import (
     AuditEvent,
     Event,
+    InputRequested,
     KeeperConnected,
     KeeperDisconnected,
     NodeAway,
@@ -40,7 +41,9 @@ _logger = logging.getLogger(__name__)
 
 _Subscriber = Callable[[Event], object]  # what it returns is of no interest here
 _Entry = tuple[_Subscriber, frozenset[type[Event]]]
-_ProcessEvent = ProcessStarted | ProcessRecovered | StateChanged | ProcessCompleted | ProcessClosed
+_ProcessEvent = (
+    ProcessStarted | ProcessRecovered | StateChanged | InputRequested | ProcessCompleted | ProcessClosed
+)
 _KINDS: tuple[tuple[int, type[_ProcessEvent]], ...] = (
     (int(Change.STATE), StateChanged),
     (int(Change.COMPLETED), ProcessCompleted),

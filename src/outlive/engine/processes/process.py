@@ -17,7 +17,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import State
 from outlive.core.location import Location
-from outlive.core.process import ProcessRecord
+from outlive.core.process import ProcessRecord, Waiting
 from outlive.core.terminal import TerminalNote
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process_state import ProcessState, Subscribers
@@ -155,6 +155,11 @@ class Process:
     def has_stdin(self) -> bool:
         """Whether it was started with an input that can be written to."""
         return self._base.stdin == "pipe" or self._base.stdio == "pty"
+
+    @property
+    def waiting(self) -> Waiting:
+        """What it was found to wait for; "no" also where it is not watched (`question_watch`)."""
+        return self.status.waiting
 
     @property
     def has_secrets(self) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from enum import IntFlag
 
 from outlive.core.lifecycle import Cause, State
-from outlive.core.process import ProcessRecord
+from outlive.core.process import ProcessRecord, Waiting
 from outlive.protocols.keeper import Flags, Phase
 from outlive.store.end_sentences import ended_sentence, loss_sentence
 from outlive.store.rows import at_time, to_ns
@@ -76,6 +76,7 @@ class ProcessState:
         code: The exit code, or the signal's number; the errno of a start that failed.
         cause: Why it was ended, an index into `CAUSES`.
         descendants: What is left of its tree besides itself.
+        waiting: What it was found to wait for; written by the watch for questions alone.
         has_news: Set by every change here, and reset once a record was made of it (`Process.record`).
     """
 
@@ -93,6 +94,7 @@ class ProcessState:
         "started_ns",
         "stderr_bytes",
         "stdout_bytes",
+        "waiting",
     )
 
     def __init__(self, record: ProcessRecord) -> None:
@@ -114,6 +116,7 @@ class ProcessState:
         self.code = record.exit_code or record.exit_signal or 0
         self.cause = CAUSES.index(record.cause)
         self.descendants = record.descendants
+        self.waiting: Waiting = "no"
         self.has_news = True
 
     @property
@@ -252,6 +255,7 @@ class ProcessState:
             has_gaps=bool(flags & _GAPS),
             output_lost=output_lost,
             descendants=self.descendants,
+            waiting=self.waiting,
         )
 
     @property

@@ -1,0 +1,185 @@
+"""Whether a process tree of this machine waits for input, as the kernel reports it. Blocking, below a millisecond: run it in a thread.
+
+The evidence is /proc/PID/syscall (proc(5)): in which system call a thread sleeps, with its arguments. One look costs, for each
+living process, four system calls for its place in the tree and three for each thread (at most `_MAX_THREADS`), and some ten more
+for what looks like a wait. Reads only.
+
+What counts, and what does not:
+
+* A main thread inside read(2) of the command's input or of its terminal: certain. A terminal that takes whole lines and shows
+  none of them makes it a password.
+* A main thread that has taken every key for itself (line editors, pagers) and sleeps without a deadline in poll(2) or a sister of
+  it: certain. With a deadline it wakes by itself, as a clock or a monitor does: that waits for no answer.
+* Another thread inside such a read, or an epoll without a deadline that watches the input: as programs in Go or on Node ask,
+  and as servers listen for a key. Not certain; `engine.processes.question_watch` looks at what was printed last.
+* A program of another user (sudo) shows none of that. Its terminal does: whole lines, not shown, in the foreground.
+"""
+
+import contextlib
+import os
+import termios
+from collections.abc import Iterator
+from typing import Literal
+
+from outlive.backends.proc_files import is_keeper, living_tree, opened, stat_fields, terminal_of
+from outlive.core.process import InputWait
+from outlive.protocols.frames import PidRecord
+
+_READS = {"x86_64": frozenset({0, 19}), "aarch64": frozenset({63, 65})}.get(os.uname().machine, frozenset())
+_EPOLL_WAITS = {"x86_64": frozenset({232, 281}), "aarch64": frozenset({22})}.get(
+    os.uname().machine, frozenset()
+)
+# Which argument is the deadline: milliseconds of which minus one means none, or a pointer that is NULL for none.
+_MILLISECONDS = {"x86_64": {7: 2, 232: 3, 281: 3}, "aarch64": {22: 3}}.get(os.uname().machine, {})
+_POINTERS = {"x86_64": {23: 4, 270: 4, 271: 2, 441: 3}, "aarch64": {72: 4, 73: 2, 441: 3}}.get(
+    os.uname().machine, {}
+)
+_FOR_EVER = 0xFFFFFFFF  # the lower half of minus one: an int is shown as the register holds it
+# The largest programs have some hundred threads; a look at more than that would cost more than its answer is worth.
+_MAX_THREADS = 512
+
+
+def input_wait(folder: str) -> InputWait | None:
+    """Return what the process of a folder, or one below it, waits for; None when nothing of it waits for input."""
+    living = living_tree(folder)
+    return None if living is None else input_wait_of(*living)
+
+
+def input_wait_of(record: PidRecord, pids: list[int]) -> InputWait | None:
+    """Return what a tree waits for, given its main process and its pids; what is certain goes first."""
+    inputs = _InputFiles(record)
+    guess = None
+    for pid, thread in _threads(pids):
+        wait = _wait_of(pid, thread, inputs)
+        if wait is not None and wait.is_certain:
+            return wait
+        guess = guess or wait
+    return guess
+
+
+class _InputFiles:
+    """The files from which a command could read what is sent to it; looked up when the first thread is found reading."""
+
+    def __init__(self, record: PidRecord) -> None:
+        self._record = record
+        self._names: frozenset[str] | None = None
+
+    def has(self, file_name: str, fd: int) -> bool:
+        """Tell whether a file is the command's input or a terminal. One that cannot be told counts as descriptor 0."""
+        if _is_terminal(file_name):
+            return True
+        if self._names is None:
+            self._names = self._found()
+        return file_name in self._names if self._names else fd == 0
+
+    def _found(self) -> frozenset[str]:
+        """Return the pipes whose other ends the shim holds.
+
+        The command's own descriptor 0 says less: a shell has another file there while it reads from that.
+        """
+        shim = self._record.shim_pid
+        if shim and is_keeper(shim):
+            with contextlib.suppress(OSError):
+                return frozenset(opened(shim, int(fd)) for fd in os.listdir(f"/proc/{shim}/fd"))
+        return frozenset(filter(None, [opened(self._record.pid, 0)]))
+
+
+def _threads(pids: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield processes with their threads, the main ones first: those are where an answer is mostly found."""
+    left = _MAX_THREADS
+    others: list[tuple[int, int]] = []
+    for pid in pids[:left]:
+        yield pid, pid
+        with contextlib.suppress(OSError):
+            found = os.listdir(f"/proc/{pid}/task")
+            others += [(pid, int(thread)) for thread in found if int(thread) != pid]
+    yield from others[: max(0, left - len(pids))]
+
+
+def _wait_of(pid: int, thread: int, inputs: _InputFiles) -> InputWait | None:
+    """Return what one thread waits for; None when that is no input."""
+    try:
+        with open(f"/proc/{pid}/task/{thread}/syscall", encoding="ascii") as file:
+            words = file.read().split()
+    except PermissionError:
+        is_asking = thread == pid and _is_in_foreground(pid) and _kind(pid, is_terminal=True) == "password"
+        return _sleeping(pid, thread, "password") if is_asking else None
+    except OSError:
+        return None
+    if len(words) < 7:  # "running", or in no call
+        return None
+    number, arguments = int(words[0]), [int(word, 16) for word in words[1:7]]
+    if number in _READS:
+        return _read_wait(pid, thread, arguments[0], inputs)
+    if not _is_endless(number, arguments):
+        return None
+    if thread == pid and _is_in_foreground(pid):
+        local = _local_modes(pid)
+        if local and not local & termios.ICANON:
+            return _sleeping(pid, thread, "input")
+    if number in _EPOLL_WAITS and _watches_input(pid, arguments[0], inputs):
+        return _sleeping(pid, thread, "input", is_certain=False)
+    return None
+
+
+def _read_wait(pid: int, thread: int, fd: int, inputs: _InputFiles) -> InputWait | None:
+    file_name = opened(pid, fd)
+    if not inputs.has(file_name, fd):
+        return None
+    kind = _kind(pid, is_terminal=_is_terminal(file_name))
+    return _sleeping(pid, thread, kind, is_certain=thread == pid or kind == "password")
+
+
+def _is_terminal(file_name: str) -> bool:
+    return file_name.startswith(("/dev/pts/", "/dev/tty"))
+
+
+def _is_endless(number: int, arguments: list[int]) -> bool:
+    """Tell whether a call is poll(2) or a sister of it that no deadline ends."""
+    if (place := _MILLISECONDS.get(number)) is not None:
+        return arguments[place] & _FOR_EVER == _FOR_EVER
+    return (place := _POINTERS.get(number)) is not None and arguments[place] == 0
+
+
+def _watches_input(pid: int, epoll: int, inputs: _InputFiles) -> bool:
+    """Tell whether an epoll instance watches the command's input (proc(5), fdinfo: "tfd: 0 events: …")."""
+    try:
+        with open(f"/proc/{pid}/fdinfo/{epoll}", encoding="ascii") as file:
+            watched = [int(line.split()[1]) for line in file if line.startswith("tfd:")]
+    except (OSError, ValueError, IndexError):
+        return False
+    return any(inputs.has(opened(pid, fd), fd) for fd in watched)
+
+
+def _kind(pid: int, *, is_terminal: bool) -> Literal["input", "password"]:
+    """Return whether what is typed would be shown: a terminal that takes whole lines and echoes none hides it."""
+    local = _local_modes(pid) if is_terminal else 0
+    return "password" if local & termios.ICANON and not local & termios.ECHO else "input"
+
+
+def _sleeping(
+    pid: int, thread: int, kind: Literal["input", "password"], *, is_certain: bool = True
+) -> InputWait | None:
+    """Return the wait of a thread that sleeps; None for one that is stopped: it waits to be continued."""
+    state, wakes = "", 0
+    with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/task/{thread}/status", "rb") as file:
+        for line in file:
+            name, _, value = line.partition(b":")
+            if name == b"State":
+                state = value.split()[0].decode()
+            elif name == b"voluntary_ctxt_switches":
+                wakes = int(value)
+    return InputWait(kind=kind, thread=thread, wakes=wakes, is_certain=is_certain) if state == "S" else None
+
+
+def _is_in_foreground(pid: int) -> bool:
+    """Tell whether a process belongs to the process group that its terminal listens to."""
+    fields = stat_fields(pid)
+    return len(fields) > 5 and fields[2] == fields[5]
+
+
+def _local_modes(pid: int) -> int:
+    """Return how the terminal of a process treats what is typed (termios(3), c_lflag); 0 where it has none."""
+    with contextlib.suppress(OSError, termios.error), terminal_of(pid) as fd:
+        return int(termios.tcgetattr(fd)[3])
+    return 0

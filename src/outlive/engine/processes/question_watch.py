@@ -1,0 +1,229 @@
+"""`QuestionWatch`: which processes wait for input, noticed without a client that asks.
+
+Watched are processes that a caller waits for or wants to be notified of, and among them only those with an input: for every other
+process nothing is done. A watch looks when the output has rested: never while output flows, so a loud process costs nothing.
+One look asks the kernel in a thread (`backends.input_inspection`: below a millisecond, about seven system calls for each
+process of the tree); a second one, `_CONFIRM_S` later, has to see the same thread in the same sleep. While nothing changes, looks become
+rare: after 0.4, 1, 2, 4, 8 s and then every 16 s, two thousand system calls in an hour for a tree of three. All callers
+that watch one process share its looks.
+
+The answer is in `Process.waiting` (and so in its record): subscribers are woken when it changes, and `InputRequested` is published. It says
+"no" again with the next output, with what is written to the input, with a pause, and with the end. What was found waiting is
+watched until that, even if no caller is left: its record stays true.
+"""
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import Iterator
+
+from outlive.backends.contract import Backend
+from outlive.core.errors import OutliveError
+from outlive.core.events import InputRequested
+from outlive.core.lifecycle import State
+from outlive.core.process import InputWait, Waiting
+from outlive.engine.processes.event_publisher import EventPublisher
+from outlive.engine.processes.process import Process, until
+
+_logger = logging.getLogger(__name__)
+
+# A person or a model loses nothing in that time, and programs that print in pieces are not looked at between the pieces.
+_QUIET_S = 0.4
+# Longer than the turn of a program that looks at its input ten times a second (VTIME, timed reads): its sleep is another one.
+_CONFIRM_S = 0.12
+_FIRST_PAUSE_S = 1.0
+_MOST_PAUSE_S = 16.0
+_TAIL_BYTES = 256  # of a prompt: enough to get past the colours behind it
+# Control sequences (ECMA-48, 5.4) and titles of windows: a prompt may end in them.
+_CONTROLS = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
+
+
+class QuestionWatch:
+    """Keeps `Process.waiting` up to date for the processes that are watched. On the engine's loop only."""
+
+    def __init__(self, backend: Backend, *, events: EventPublisher) -> None:
+        """Watch nothing; `begin` lets watches run."""
+        self._backend = backend
+        self._events = events
+        self._tasks: asyncio.TaskGroup | None = None
+        self._watches: dict[Process, _Watched] = {}
+
+    def begin(self, tasks: asyncio.TaskGroup) -> None:
+        """From now on watches run in tasks of the engine's group."""
+        self._tasks = tasks
+
+    def close(self) -> None:
+        """End all watches; what waits for input goes on waiting."""
+        self._tasks = None
+        for watch in self._watches.values():
+            if watch.task is not None:
+                watch.task.cancel()
+
+    async def until_waiting(self, process: Process) -> Waiting:
+        """Return what a process waits for, once it does: "input" or "password"; "no" once it is complete.
+
+        A process without an input is waited for to its end. Waits without a deadline of its own: put it under
+        `asyncio.timeout`. Cancellation: safe.
+        """
+        with self.watching(process):
+            await until(process, lambda one: one.waiting != "no" or one.is_complete)
+        return process.waiting
+
+    @contextlib.contextmanager
+    def watching(self, process: Process) -> Iterator[None]:
+        """Keep `process.waiting` up to date while the block lasts; its subscribers are woken when that changes.
+
+        Blocks may overlap. For a process without an input, or one that has ended, this does nothing.
+        """
+        watch = self._enter(process)
+        try:
+            yield
+        finally:
+            if watch is not None:
+                watch.holders -= 1
+                self._leave(watch)
+
+    def watch_to_end(self, process: Process) -> None:
+        """Keep `process.waiting` up to date for as long as the process runs; repeating it changes nothing."""
+        watch = self._watches.get(process)
+        if (watch is None or not watch.to_end) and (watch := self._enter(process)) is not None:
+            watch.to_end = True
+
+    def input_written(self, process: Process) -> None:
+        """Note that a process has got input: it is not known to wait any more, and it is looked at soon."""
+        _set(process, "no")
+        if (watch := self._watches.get(process)) is not None:
+            watch.inputs += 1
+            watch.woken.set()
+
+    def _enter(self, process: Process) -> "_Watched | None":
+        if self._tasks is None or not process.has_stdin or process.is_ended:
+            return None
+        watch = self._watches.get(process)
+        if watch is None:
+            watch = self._watches[process] = _Watched(process)
+            watch.task = self._tasks.create_task(self._run(watch), name=f"questions of {process.process_id}")
+        watch.holders += 1
+        return watch
+
+    def _leave(self, watch: "_Watched") -> None:
+        """End a watch that no caller needs; what waits for input is watched on until it does not."""
+        if watch.holders == 0 and watch.process.waiting == "no" and watch.task is not None:
+            watch.task.cancel()
+            if self._watches.get(watch.process) is watch:
+                del self._watches[watch.process]
+
+    async def _run(self, watch: "_Watched") -> None:
+        process = watch.process
+        unsubscribe = process.subscribers.add(watch.woken.set)
+        try:
+            await self._look_on(watch)
+        except (
+            Exception
+        ):  # the outermost loop of a task: one watch's fault ends neither the engine nor other watches
+            _logger.exception("a watch for questions failed", extra={"process_id": process.process_id})
+        finally:
+            unsubscribe()
+            _set(process, "no")
+            if self._watches.get(process) is watch:
+                del self._watches[process]
+
+    async def _look_on(self, watch: "_Watched") -> None:
+        """Look when there is silence, until the process has ended, or waits no more and no caller is left."""
+        process = watch.process
+        while not process.is_ended:
+            pause_s = _QUIET_S
+            seen = watch.situation
+            while await watch.is_quiet(pause_s, since=seen):
+                if process.state is not State.RUNNING:  # paused, queued: it waits for something else
+                    pause_s = _MOST_PAUSE_S
+                    continue
+                waiting = await self._look(watch)
+                if watch.situation != seen:
+                    break
+                self._tell(process, waiting)
+                if waiting == "no" and watch.holders == 0:
+                    return
+                pause_s = min(max(pause_s * 2, _FIRST_PAUSE_S), _MOST_PAUSE_S)
+            _set(process, "no")
+            if watch.holders == 0:
+                return
+
+    async def _look(self, watch: "_Watched") -> Waiting:
+        """Look twice; what only one look sees was a moment between two others."""
+        first = await self._ask(watch.process)
+        if first is None or not (first.is_certain or is_prompt(watch.tail())):
+            return "no"
+        seen = watch.situation
+        if not await watch.is_quiet(_CONFIRM_S, since=seen):
+            return "no"
+        return first.kind if await self._ask(watch.process) == first else "no"
+
+    async def _ask(self, process: Process) -> InputWait | None:
+        try:
+            return await self._backend.input_wait(process.process_id)
+        except OutliveError:  # its place cannot be asked just now: the next look asks again
+            return None
+
+    def _tell(self, process: Process, waiting: Waiting) -> None:
+        if _set(process, waiting) and waiting != "no":
+            self._events.publish_process(InputRequested, process)
+
+
+class _Watched:
+    """One process that is watched: for how many callers, and what was known of it when it was looked at."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.woken = asyncio.Event()
+        self.holders = 0
+        self.to_end = False
+        self.inputs = 0
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def situation(self) -> tuple[int, int, int, State]:
+        """What a look depends on: it holds for as long as this is the same."""
+        now = self.process.status
+        return now.stdout_bytes, now.stderr_bytes, self.inputs, now.state
+
+    async def is_quiet(self, pause_s: float, *, since: tuple[int, int, int, State]) -> bool:
+        """Return True when nothing of a situation has changed for so long, False as soon as something has."""
+        deadline = asyncio.get_running_loop().time() + pause_s
+        while self.situation == since:
+            self.woken.clear()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await self.woken.wait()
+            except TimeoutError:
+                return True
+        return False
+
+    def tail(self) -> list[bytes]:
+        """Return the last bytes of each stream."""
+        now, log = self.process.status, self.process.raw_log
+        ends = (now.stdout_bytes, now.stderr_bytes)
+        return [
+            log.pread(stream, _TAIL_BYTES, max(0, end - _TAIL_BYTES))
+            for stream, end in enumerate(ends)
+            if end
+        ]
+
+
+def is_prompt(tails: list[bytes]) -> bool:
+    """Tell whether one of the streams ends in the midst of a line, as prompts do; colours behind it are not part of it."""
+    return any(
+        text and not text.endswith((b"\n", b"\r"))
+        for text in (_CONTROLS.sub(b"", tail).rstrip(b" \t") for tail in tails)
+    )
+
+
+def _set(process: Process, waiting: Waiting) -> bool:
+    """Take over what a process waits for, and wake its subscribers if that is news; return whether it is."""
+    if process.status.waiting == waiting:
+        return False
+    process.status.waiting = waiting
+    process.status.has_news = True
+    process.subscribers.wake()
+    return True
