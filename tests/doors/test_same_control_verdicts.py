@@ -21,6 +21,7 @@ from tests.support.server import OutliveServer
 
 _BAD = "invalid_params"
 _NOBODY = "0" * 26
+_OF_PROCESSES = {"control", "signal", "resize", "relabel", "wait"}
 
 # Operation, members, verdict: of a process with a terminal, or of a terminal.
 _CONTROLS: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -166,3 +167,21 @@ def test_a_control_of_nobody_has_one_verdict(name: str, control_doors: dict[str,
     found = _verdicts(control_doors, operation, _NOBODY, members)
     assert len(found) >= 2
     assert set(found.values()) <= {"process_not_found", REFUSED}
+
+
+# Of a process that is not there, where a member is wrong, too: that is said first.
+_WRONG_OF_NOBODY = [
+    name for name, (operation, _, wanted) in _CONTROLS.items() if wanted == _BAD and operation in _OF_PROCESSES
+]
+
+
+@pytest.mark.parametrize("name", _WRONG_OF_NOBODY)
+def test_a_member_that_is_wrong_is_said_before_that_the_process_is_not_there(
+    name: str, control_doors: dict[str, ControlDoor]
+) -> None:
+    operation, members, _ = _CONTROLS[name]
+    found = _verdicts(control_doors, operation, _NOBODY, members)
+    assert len(found) >= 2
+    # The client asks for the process itself before anything can be done to it.
+    promised = {"client", *(door for control, door in _PROMISED if control == name)}
+    assert {found[door] for door in found if door not in promised} <= {_BAD, REFUSED}, found

@@ -107,5 +107,6 @@ def signal_number(wanted: int | str) -> int:
     )
     if number is None:
         text = f"signal: {str(wanted)[:40]!r} is no signal of this system."
-        raise InvalidRequest("invalid_params", text, hint="For example INT, HUP, USR1.")
+        hint = "For example INT, HUP, USR1."
+        raise InvalidRequest("invalid_params", text, hint=hint, details={"parameter": "signal"})
     return int(number)

@@ -81,6 +81,10 @@ class SignalRequest(ProcessControl, kw_only=True, frozen=True):
     signal: Annotated[int | str, Meta(description="A number, or a name like INT or SIGINT.")]
     whole_tree: Annotated[bool, Meta(description="Everything below the main process gets it, too.")] = False
 
+    def __post_init__(self) -> None:
+        """Refuse a signal that this system lacks, before any process is looked for."""
+        signal_number(self.signal)
+
     async def apply(self, verbs: ControlVerbs[_Process], process: _Process) -> None:
         """Send a signal to the main process, or to its whole tree."""
         number = signal_number(self.signal)

@@ -96,6 +96,7 @@ class SignalParams(controls.SignalRequest, kw_only=True, frozen=True, forbid_unk
         """Refuse two addressees."""
         if self.whole_tree and self.whole_group:
             raise ValueError("Pass whole_tree or whole_group, not both")
+        super().__post_init__()
 
 
 class SignalledMembers(StatusMembers):
