@@ -233,6 +233,10 @@ def test_a_start_that_the_disk_refuses_halfway_names_the_disk(tmp_path: Path, sh
             os.kill(pid, signal.SIGCONT)
         reply = house.client.reply(number)
         assert (reply["error"], "cannot be recorded" in str(reply["message"])) == (lack, True)
+        again = house.client.reply(
+            house.client.send("start", payload=raw, id=process_id, spec_bytes=len(raw))
+        )
+        assert again["error"] == lack, "it is known before its record can be written"
         spell.close()
         ended = until(lambda: read_end(str(house.folder(process_id))), "its record, which was owed")
         assert ended.kind == "failed"

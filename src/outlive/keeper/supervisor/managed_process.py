@@ -106,6 +106,7 @@ class ManagedProcess:
         "deadline",
         "descendants",
         "ended_ns",
+        "failed_at",
         "fds",
         "flags",
         "folder",
@@ -153,6 +154,7 @@ class ManagedProcess:
         self.code = 0
         self.cause = 0
         self.note = ""
+        self.failed_at: str | None = None  # where its start failed, in the words of its shim
         self.pid = 0
         self.ticks = 0
         self.pidfd = -1

@@ -22,7 +22,7 @@ from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess, se
 from outlive.keeper.supervisor.output.limits import OutputLimits
 from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.process_table import ManagedProcesses
-from outlive.keeper.supervisor.starts.launcher import Launcher, known_start
+from outlive.keeper.supervisor.starts.launcher import Launcher, failed_start, known_start
 from outlive.protocols.frames import encode_secrets
 from outlive.protocols.keeper import VERSION, CauseCode, Phase
 
@@ -181,7 +181,9 @@ class Requests:
             )
         elif known.pid:
             answer({"pid": known.pid, "started_ns": known.started_ns, "existing": True})
-        elif known.phase >= Phase.EXITED:  # it failed to start, and is still in the table
+        elif known.failed_at is not None:  # it is still in the table, perhaps because its record is owed
+            answer(failed_start(known.code, known.failed_at))
+        elif known.phase >= Phase.EXITED:  # it failed to start under an earlier supervisor, whose record says how
             answer(known_start(known.folder))
         else:  # another request has begun the same start: both get its answer
             known.answers.append(answer)

@@ -116,6 +116,7 @@ class ShimEvents:
 
     def failed(self, kept: ManagedProcess, number: int, place: str) -> None:
         """Handle a start that failed; write its record if there is no shim that has done so."""
+        kept.failed_at = place  # its record may have to wait for the disk
         if kept.shim is None:
             record = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place)
             with contextlib.suppress(OSError):

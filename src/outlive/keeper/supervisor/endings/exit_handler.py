@@ -188,7 +188,9 @@ class ExitHandler:
         try:
             if read_end(kept.folder) is None:
                 kind = _KINDS.get(kept.flags & _EXIT_MASK, "exited")
-                ended = ExitRecord(kind=kind, number=kept.code, ended_ns=kept.ended_ns)
+                ended = ExitRecord(
+                    kind=kind, number=kept.code, ended_ns=kept.ended_ns, note=kept.failed_at or ""
+                )
                 self._reserve.fit(lambda: write_whole(f"{kept.folder}/exit", encode_exit(ended)))
             self._reserve.fit(lambda: write_once(f"{kept.folder}/done", content))
         except FileNotFoundError:
