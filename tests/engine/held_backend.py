@@ -126,6 +126,11 @@ class HeldBackend:
         self.asked.remove(asked)
         asked.finish(BackendUnavailable("timeout", "The keeper did not answer."))
 
+    def leave_open(self, asked: AskedStart) -> None:
+        """Let the caller go without an answer, as a node that is silent; `AskedStart.settle` takes the answer later."""
+        self.asked.remove(asked)
+        asked.answer.set_exception(BackendUnavailable("start_unanswered", "The node has not answered."))
+
     async def control(self, process_id: ProcessId, operation: Operation, **_how: object) -> None:
         """End a command that runs; refuse for any other, as the keeper does. Nothing else is asked here."""
         if not isinstance(operation, Stop):

@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outlive.core.command import Command
-from outlive.core.errors import BackendUnavailable, OutliveError
+from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.engine import Engine, Process, controls
+from outlive.engine.starts import start_queue
 from tests.engine.engines import ME, an_engine, settled
 from tests.engine.held_backend import HeldBackend
 from tests.keeper.client import KeeperRefused
@@ -185,6 +186,40 @@ async def test_a_command_that_runs_before_the_cancel_arrives_is_stopped(
         async with asyncio.timeout(10):
             await engine.queries.wait(second)
         assert second.state is State.SIGNALED
+
+
+async def test_a_turn_whose_late_answer_is_that_the_disk_is_full_is_asked_for_again(
+    held: HeldBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node was silent first, and then had no room: the command goes on waiting for its turn, and runs once."""
+    monkeypatch.setattr(start_queue, "_RETRY_S", 0.01)
+    async with asyncio.timeout(10), an_engine(tmp_path / "state", backend=held) as engine:
+        second = await _queued(engine, held)
+        await engine.queue.set_limit("me", "g", 2)
+        await poll_until(lambda: bool(held.asked))
+        start = held.asked[0]
+        held.leave_open(start)
+        await asyncio.sleep(0)
+        assert (tmp_path / "state" / "waiting" / second.process_id).exists()
+        start.settle(LimitExceeded("disk_full", "There is no room on the node."))
+        await poll_until(lambda: bool(held.asked))
+        held.arrive(held.asked[0])
+        await poll_until(lambda: second.state is State.RUNNING)
+        assert held.ran.count(second.process_id) == 1
+        held.end(second.process_id)
+
+
+async def test_a_turn_whose_late_answer_is_a_refusal_ends(held: HeldBackend, tmp_path: Path) -> None:
+    async with asyncio.timeout(10), an_engine(tmp_path / "state", backend=held) as engine:
+        second = await _queued(engine, held)
+        await engine.queue.set_limit("me", "g", 2)
+        await poll_until(lambda: bool(held.asked))
+        start = held.asked[0]
+        held.leave_open(start)
+        await asyncio.sleep(0)
+        start.settle(StartFailed("not_found", "There is no such program."))
+        await engine.queries.wait(second)
+        assert (second.state, second.record.error) == (State.FAILED_TO_START, "There is no such program.")
 
 
 async def test_a_cancel_of_a_start_that_nobody_answers_says_that_it_may_run(

@@ -167,8 +167,12 @@ class StartQueue:
         Asking twice starts nothing twice.
         """
         decision = self._pending.decision_on(process)
+        answers: list[StartOutcome | OutliveError] = []
+        is_answered = asyncio.Event()
 
         def settle(outcome: StartOutcome | OutliveError) -> None:
+            answers.append(outcome)
+            is_answered.set()
             if isinstance(outcome, StartOutcome):
                 self._outcomes.settle(process, outcome)
             elif not _passes(outcome) and not decision.locked():
@@ -189,13 +193,18 @@ class StartQueue:
                     backend=process.location.backend,
                 )
             except OutliveError as error:
-                if error.code == "start_unanswered":
-                    return  # it is asked for until it is answered, and settled then
-                if _passes(error):
+                answer: StartOutcome | OutliveError = error
+                if error.code == "start_unanswered":  # the node is asked until it answers
+                    await is_answered.wait()
+                    answer = answers[-1]
+                if isinstance(answer, StartOutcome):
+                    return
+                if _passes(answer):
+                    is_answered.clear()
                     await asyncio.sleep(_RETRY_S)
                     continue
                 async with decision:  # a withdrawal that has begun comes first
-                    refuse(error)
+                    refuse(answer)
             return
 
 
