@@ -171,7 +171,9 @@ def test_a_control_of_nobody_has_one_verdict(name: str, control_doors: dict[str,
 
 # Of a process that is not there, where a member is wrong, too: that is said first.
 _WRONG_OF_NOBODY = [
-    name for name, (operation, _, wanted) in _CONTROLS.items() if wanted == _BAD and operation in _OF_PROCESSES
+    name
+    for name, (operation, _, wanted) in _CONTROLS.items()
+    if wanted == _BAD and operation in _OF_PROCESSES
 ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.websockets import WebSocket, WebSocketState
 
 from outlive.core.cursor import Cursor
-from outlive.frontends.jsonrpc.subscriptions import Followers, OutputFormat
+from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
 from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.websocket_frames import binary_frame, text_frame
 from outlive.server.http.websocket_io import MessageOutbox, RawOutbox, open_outbox
@@ -167,20 +167,20 @@ async def test_news_go_to_clients_that_follow_and_read(tmp_path: Path) -> None:
         def spawn(work: Coroutine[None, None, None]) -> None:
             group.create_task(work)
 
-        followers = Followers(outbox, FrameHeads(), spawn=spawn, fail=lambda: None)
-        followers.announce(process_id, news)
+        subscriptions = Subscriptions(outbox, FrameHeads(), spawn=spawn, fail=lambda: None)
+        subscriptions.announce(process_id, news)
         assert outbox.sent == b""
-        followers.follow(written.process, Cursor(), OutputFormat("lines", 100))
+        subscriptions.follow(written.process, Cursor(), OutputFormat("lines", 100))
         written.write(b"one\n")
-        followers.announce(process_id, news)
+        subscriptions.announce(process_id, news)
         assert outbox.messages[-1]["params"] == {"cursor": "4.0"}
         outbox.writable.clear()
-        followers.announce(process_id, news)
+        subscriptions.announce(process_id, news)
         outbox.writable.set()
         written.end()
-        followers.announce(process_id, news)
+        subscriptions.announce(process_id, news)
         assert outbox.methods == ["output", "paused", "completed"]
-        assert followers.undelivered() == {}
-        followers.follow(written.process, Cursor(), OutputFormat("chunk", 100))
+        assert subscriptions.undelivered() == {}
+        subscriptions.follow(written.process, Cursor(), OutputFormat("chunk", 100))
         assert outbox.methods[3:] == ["output", "completed"]
-        followers.close()
+        subscriptions.close()

@@ -28,7 +28,7 @@ from outlive.frontends.jsonrpc.context import Concurrency, Context, Observe
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.methods import METHODS, TURN_REQUESTS, Requested, requested
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Session, Sessions
-from outlive.frontends.jsonrpc.subscriptions import Followers, OutputFormat
+from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
 from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
 from outlive.protocols.jsonrpc.members import ConnectedMembers
@@ -113,7 +113,7 @@ class Connection:
     """Serves one accepted WebSocket; every task of it ends with `run`.
 
     Attributes:
-        followers: What it sends of which processes.
+        subscriptions: What it sends of which processes.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Connection:
         self._observe = observe
         self._take = take
         self._terminals = terminals
-        self.followers = Followers(outbox, heads, spawn=self._spawn, fail=self._fail)
+        self.subscriptions = Subscriptions(outbox, heads, spawn=self._spawn, fail=self._fail)
         self._tasks = asyncio.TaskGroup()
         self._side: set[asyncio.Task[None]] = set()
         self._conversation: asyncio.Task[None] | None = None
@@ -159,7 +159,7 @@ class Connection:
             access=access,
             session=session,
             sessions=self._sessions,
-            followers=self.followers,
+            subscriptions=self.subscriptions,
             events=events,
             settings=self._settings,
             observe=self._observe,
@@ -176,9 +176,9 @@ class Connection:
                     task.cancel()
         finally:
             events.close()
-            self.followers.close()
+            self.subscriptions.close()
             if session.holder is self:
-                session.undelivered |= self.followers.undelivered()
+                session.undelivered |= self.subscriptions.undelivered()
             self._sessions.leave(session, self)
         if self._close_code is not None:
             await self._close(self._close_code)
@@ -191,7 +191,7 @@ class Connection:
     def supersede(self) -> dict[str, OutputFormat]:
         """Stop at once, because another connection takes over; return what was not delivered completely."""
         self._end(_SUPERSEDED)
-        return self.followers.undelivered()
+        return self.subscriptions.undelivered()
 
     def _fail(self) -> None:
         """End because a follower broke down: the client comes back and continues at its cursor."""
@@ -199,7 +199,7 @@ class Connection:
 
     def _end(self, code: int) -> None:
         self._close_code = code
-        self.followers.close()
+        self.subscriptions.close()
         if self._conversation is not None:
             self._conversation.cancel()
 
@@ -217,7 +217,7 @@ class Connection:
                 followed = await continuations(context, resumption, session.undelivered)
             await self._outbox.send(text_frame(self._greeting(session, followed, is_resumed=is_resumed)))
             for known in followed:
-                self.followers.follow(known.process, known.cursor, known.form)
+                self.subscriptions.follow(known.process, known.cursor, known.form)
                 session.undelivered.pop(known.process.process_id, None)
             await self._receive(context)
         except OutliveError as error:  # an impossible cursor, or a registry that does not answer

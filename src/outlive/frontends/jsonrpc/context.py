@@ -17,7 +17,7 @@ from outlive.core.process import Owner
 from outlive.engine import AuditedControls, Engine, Process
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Session, Sessions
-from outlive.frontends.jsonrpc.subscriptions import Followers, OutputFormat
+from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
 from outlive.protocols.jsonrpc.params import AttachParams, ExecuteParams
@@ -46,7 +46,7 @@ class Context:
     access: Access
     session: Session
     sessions: Sessions
-    followers: Followers
+    subscriptions: Subscriptions
     events: EventFeed
     settings: JsonRpcSettings
     observe: Observe

@@ -28,7 +28,7 @@ from outlive.server.shown_output import check_within
 
 async def _held(context: Context, process: Process, asked: Awaitable[None]) -> Callable[[], None]:
     """Do what is asked of a process, whose output waits until the answer is written; return what lets it go on (promise S0.4)."""
-    release = context.followers.hold(process.process_id)
+    release = context.subscriptions.hold(process.process_id)
     try:
         await asked
     except BaseException:
@@ -74,7 +74,7 @@ async def control(context: Context, params: ControlParams, _label: str | None) -
             assert_never(other)
     release = await _held(context, process, asked)
     record = process.record
-    cursor = context.followers.cursor(process.process_id)
+    cursor = context.subscriptions.cursor(process.process_id)
     # Every other client that follows the process gets the news at the cursor up to which it has the output.
     context.sessions.announce(
         process.process_id,

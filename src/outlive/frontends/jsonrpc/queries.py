@@ -54,7 +54,9 @@ async def attach(context: Context, params: AttachParams, _label: str | None) -> 
     form = context.output_format(params)
     if params.raw:
         await context.engine.as_(context.owner()).read_raw(process.process_id, cursor)
-    return Result(process_view(process.record), then=lambda: context.followers.follow(process, cursor, form))
+    return Result(
+        process_view(process.record), then=lambda: context.subscriptions.follow(process, cursor, form)
+    )
 
 
 async def list_(context: Context, params: ListParams, _label: str | None) -> Result[ProcessList]:

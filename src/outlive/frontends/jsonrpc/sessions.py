@@ -19,7 +19,7 @@ from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.engine.processes.groups import StartSlots
-from outlive.frontends.jsonrpc.subscriptions import Followers, OutputFormat
+from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
 
 
 class Holder(Protocol):
@@ -29,7 +29,7 @@ class Holder(Protocol):
         """Stop at once, because another connection takes over; return what was not delivered completely."""
 
     @property
-    def followers(self) -> Followers:
+    def subscriptions(self) -> Subscriptions:
         """What it sends of which processes."""
 
 
@@ -205,12 +205,12 @@ class Sessions:
         """Send news about a process to every other client that follows it."""
         for session in self._sessions.values():
             if session.holder is not None and session is not but:
-                session.holder.followers.announce(process_id, encode)
+                session.holder.subscriptions.announce(process_id, encode)
 
     def lag_bytes(self) -> int:
         """Return how far the slowest client is behind."""
         holders = (session.holder for session in self._sessions.values())
-        return max((holder.followers.lag_bytes() for holder in holders if holder is not None), default=0)
+        return max((holder.subscriptions.lag_bytes() for holder in holders if holder is not None), default=0)
 
     def _open_session(self, session_id: str, principal: str) -> Session:
         session = self._sessions[session_id] = Session(self._engine, session_id, principal)

@@ -65,7 +65,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
             if is_queued
             else encode_process_notification("started", record, cursor=str(BEGINNING)),
         ),
-        then=functools.partial(context.followers.follow, process, BEGINNING, form),
+        then=functools.partial(context.subscriptions.follow, process, BEGINNING, form),
     )
 
 

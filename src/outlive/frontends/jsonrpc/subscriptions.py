@@ -2,7 +2,7 @@
 
 Nothing is queued here: a turn reads from the log at the cursor, at most `turn_bytes`, and returns frames.
 
-`Followers`: the subscriptions of one connection, at most one for each process.
+`Subscriptions`: the subscriptions of one connection, at most one for each process.
 """
 
 from collections.abc import Callable
@@ -219,13 +219,13 @@ class OutputFormat(msgspec.Struct, frozen=True):
     is_raw: bool = False
 
 
-class Followers:
+class Subscriptions:
     """Starts, holds and ends one connection's `Sender`s, one for each process.
 
     A sender that has sent its last message is dropped at the next start.
     """
 
-    __slots__ = ("_fail", "_followers", "_formats", "_heads", "_outbox", "_spawn")
+    __slots__ = ("_fail", "_formats", "_heads", "_outbox", "_senders", "_spawn")
 
     def __init__(self, outbox: Outbox, heads: FrameHeads, *, spawn: Spawn, fail: Callable[[], None]) -> None:
         """Send to `outbox`; `heads` are shared by the whole server, `spawn` and `fail` are `Sender`'s."""
@@ -233,17 +233,17 @@ class Followers:
         self._heads = heads
         self._spawn = spawn
         self._fail = fail
-        self._followers: dict[str, Sender[Subscription]] = {}
+        self._senders: dict[str, Sender[Subscription]] = {}
         self._formats: dict[str, OutputFormat] = {}
 
     def follow(self, process: Process, cursor: Cursor, form: OutputFormat) -> None:
         """Send the process from `cursor` on; a subscription that it had here ends silently."""
-        for process_id, ended in list(self._followers.items()):
+        for process_id, ended in list(self._senders.items()):
             if process_id == process.process_id or ended.subscription.is_over:
                 self.drop(process_id)
         is_lines = form.mode == "lines"
         log = process.raw_log if form.is_raw else process.log
-        follower = Sender(
+        sender = Sender(
             Subscription(
                 process,
                 (
@@ -259,9 +259,9 @@ class Followers:
             shows_partial=is_lines and process.has_stdin,
             reads=form.mode != "none",
         )
-        self._followers[process.process_id] = follower
+        self._senders[process.process_id] = sender
         self._formats[process.process_id] = form
-        follower.begin()
+        sender.begin()
 
     def _reader(
         self, process_id: str, log: OutputLog, stream: int, start: int, form: OutputFormat
@@ -281,46 +281,46 @@ class Followers:
 
     def drop(self, process_id: str) -> None:
         """End a process's subscription silently, if there is one."""
-        follower = self._followers.pop(process_id, None)
+        sender = self._senders.pop(process_id, None)
         self._formats.pop(process_id, None)
-        if follower is not None:
-            follower.close()
+        if sender is not None:
+            sender.close()
 
     def hold(self, process_id: str) -> Callable[[], None]:
         """Send nothing of a process until the returned function is called (once)."""
-        follower = self._followers.get(process_id)
-        if follower is None:
+        sender = self._senders.get(process_id)
+        if sender is None:
             return _nothing
-        follower.hold()
-        return follower.release
+        sender.hold()
+        return sender.release
 
     def cursor(self, process_id: str) -> Cursor:
         """Return what of a process was delivered here."""
-        follower = self._followers.get(process_id)
-        return BEGINNING if follower is None else follower.subscription.cursor
+        sender = self._senders.get(process_id)
+        return BEGINNING if sender is None else sender.subscription.cursor
 
     def announce(self, process_id: str, encode: Callable[[Cursor], bytes]) -> None:
         """Send a notification about a process to this client if it follows it and reads; it is news, not history."""
-        follower = self._followers.get(process_id)
-        if follower is not None and not follower.subscription.is_completed and self._outbox.is_ready:
-            self._outbox.write(text_frame(encode(follower.subscription.cursor)))
+        sender = self._senders.get(process_id)
+        if sender is not None and not sender.subscription.is_completed and self._outbox.is_ready:
+            self._outbox.write(text_frame(encode(sender.subscription.cursor)))
 
     def undelivered(self) -> dict[str, OutputFormat]:
         """Return the processes whose `process.completed` was not handed to the transport, and their formats."""
         return {
             process_id: form
             for process_id, form in self._formats.items()
-            if not self._followers[process_id].subscription.is_completed
+            if not self._senders[process_id].subscription.is_completed
         }
 
     def lag_bytes(self) -> int:
         """Return the output that was not handed to the transport yet, of the process that is behind most."""
-        return max((follower.subscription.lag_bytes for follower in self._followers.values()), default=0)
+        return max((sender.subscription.lag_bytes for sender in self._senders.values()), default=0)
 
     def close(self) -> None:
         """End all subscriptions silently."""
-        for follower in self._followers.values():
-            follower.close()
+        for sender in self._senders.values():
+            sender.close()
 
 
 def _nothing() -> None:

@@ -183,7 +183,9 @@ class Requests:
             answer({"pid": known.pid, "started_ns": known.started_ns, "existing": True})
         elif known.failed_at is not None:  # it is still in the table, perhaps because its record is owed
             answer(failed_start(known.code, known.failed_at))
-        elif known.phase >= Phase.EXITED:  # it failed to start under an earlier supervisor, whose record says how
+        elif (
+            known.phase >= Phase.EXITED
+        ):  # it failed to start under an earlier supervisor, whose record says how
             answer(known_start(known.folder))
         else:  # another request has begun the same start: both get its answer
             known.answers.append(answer)
