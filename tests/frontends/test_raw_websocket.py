@@ -45,6 +45,11 @@ class _Stage:
             self.over.set()
 
 
+async def _send_raw(raw: Extension, frames: bytes) -> None:
+    await raw["writable"].wait()
+    raw["write"](frames)
+
+
 def _frame(payload: bytes) -> bytes:
     length = len(payload)
     head = bytes([_TEXT, length]) if length < 126 else bytes([_TEXT, 126]) + length.to_bytes(2, "big")
@@ -54,7 +59,7 @@ def _frame(payload: bytes) -> bytes:
 async def test_many_frames_leave_in_one_write(tmp_path: Path) -> None:
     async def scene(raw: Extension, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.accept"})
-        await raw["send"](b"".join(_frame(b"line %d" % number) for number in range(100)))
+        await _send_raw(raw, b"".join(_frame(b"line %d" % number) for number in range(100)))
         await send({"type": "websocket.send", "text": "plain"})
         raw["write"](_frame("grün".encode()))
         await receive()
@@ -79,7 +84,7 @@ async def test_frames_are_refused_before_the_handshake_and_after_the_close(tmp_p
         await send({"type": "websocket.close", "code": 1000})
         assert raw["is_closed"]()
         with pytest.raises(ConnectionAbortedError):
-            await raw["send"](_frame(b"too late"))
+            await _send_raw(raw, _frame(b"too late"))
 
     stage = _Stage(scene)
     async with served(stage, tmp_path) as at, asyncio.timeout(10):
@@ -97,7 +102,7 @@ async def test_a_client_that_vanishes_wakes_a_waiting_sender(tmp_path: Path) -> 
         block = _frame(b"x" * 60000)
         try:
             while True:
-                await raw["send"](block)
+                await _send_raw(raw, block)
         except ConnectionAbortedError:
             refused.set()
 
@@ -119,7 +124,7 @@ async def test_a_client_that_does_not_read_makes_writers_wait_and_loses_nothing(
     async def scene(raw: Extension, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.accept"})
         for _ in range(blocks):
-            await raw["send"](block)
+            await _send_raw(raw, block)
         await receive()
 
     stage = _Stage(scene)

@@ -23,14 +23,13 @@ from outlive.keeper.common.files import is_written
 from outlive.protocols.keeper import (
     MAX_INLINE_BYTES,
     VERSION,
-    Doorbell,
     Flags,
     Phase,
-    decode_doorbells,
     decode_message,
     encode_message,
     encode_spec,
 )
+from tests.support.doorbells import Doorbell, decode_doorbells
 
 Reply = dict[str, object]
 _T = TypeVar("_T")

@@ -6,8 +6,8 @@ from outlive.core.spec import Spec
 from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
-from outlive.protocols.keeper import Doorbell, decode_doorbells
 from tests.keeper.client import new_id
+from tests.support.doorbells import Doorbell, decode_doorbells
 
 
 class _Writer:

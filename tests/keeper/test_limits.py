@@ -5,9 +5,10 @@ from pathlib import Path
 
 from outlive.core.identity import id_to_bytes
 from outlive.keeper.supervisor.output.limits import read_gaps
-from outlive.protocols.keeper import CauseCode, Doorbell, Flags, Phase
+from outlive.protocols.keeper import CauseCode, Flags, Phase
 from tests.keeper.client import KeeperRefused
 from tests.keeper.house import House, sh
+from tests.support.doorbells import Doorbell
 
 _MB = 1 << 20
 

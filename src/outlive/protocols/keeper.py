@@ -10,8 +10,7 @@ Sockets are in `keeper.common.sockets`; what a request does is decided in `keepe
 import json
 import operator
 import struct
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from enum import IntEnum, IntFlag
 
 from outlive.core.spec import Spec
@@ -78,36 +77,6 @@ class CauseCode(IntEnum):
     SHUTDOWN = 5
     APPROVAL_DENIED = 6  # this one and the next only in files that the server writes
     APPROVAL_EXPIRED = 7
-
-
-# `ManagedProcess.doorbell` packs the same fields without this class, which would cost it a microsecond each time.
-@dataclass(frozen=True, slots=True)
-class Doorbell:
-    """The newest state of one process; `key` is the 16-byte form of its id (`core.identity`)."""
-
-    key: bytes
-    out: int
-    err: int
-    pid: int
-    code: int
-    phase: int
-    cause: int
-    flags: int
-    descendants: int
-
-
-def encode_doorbells(doorbells: Iterable[Doorbell]) -> bytes:
-    """Return one packet (at most `DOORBELLS_PER_PACKET` records fit the reader's buffer)."""
-    return b"D" + b"".join(
-        RECORD.pack(d.key, d.out, d.err, d.pid, d.code, d.phase, d.cause, d.flags, d.descendants)
-        for d in doorbells
-    )
-
-
-def decode_doorbells(packet: bytes) -> Iterator[Doorbell]:
-    """Yield the records of a packet that begins with "D"."""
-    for fields in RECORD.iter_unpack(memoryview(packet)[1:]):
-        yield Doorbell(*fields)
 
 
 def encode_message(message: Mapping[str, object], payload: bytes | memoryview = b"") -> bytes:

@@ -11,10 +11,8 @@ import select
 import time
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
-_SIGKILL = 9
 _FALLOC_FL_KEEP_SIZE_PUNCH_HOLE = 0x01 | 0x02
 _FIONREAD = 0x541B
 _FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS, _FS_TOPDIR_FL = 0x80086601, 0x40086602, 0x00020000  # linux/fs.h
@@ -34,13 +32,6 @@ def _read_boot_id() -> str:
 
 
 BOOT_ID = _read_boot_id()
-
-
-def die_with(parent: int) -> None:
-    """Have the kernel kill this process when `parent` dies, the process that forked it (prctl(2) PR_SET_PDEATHSIG)."""
-    _PRCTL(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the call above: the kernel will send nothing
-        os._exit(0)
 
 
 def become_subreaper() -> None:

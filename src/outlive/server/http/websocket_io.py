@@ -355,7 +355,6 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
             extensions = self.scope["extensions"]
             assert extensions is not None
             extensions[EXTENSION] = {
-                "send": self.send_raw,
                 "write": self.write_raw,
                 "put": self.transport.write,
                 "writable": self.writable,
@@ -381,14 +380,3 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
         if self.is_closed():
             raise ConnectionAbortedError("the WebSocket connection is closed")
         self.transport.write(frames)
-
-    async def send_raw(self, frames: bytes) -> None:
-        """Wait until the transport is writable, then hand it the frames.
-
-        Raises:
-            ConnectionAbortedError: The connection is closed (or was never accepted).
-
-        Cancellation: safe; either all of `frames` was handed over or nothing.
-        """
-        await self.writable.wait()
-        self.write_raw(frames)
