@@ -32,17 +32,19 @@ _BOUNDS = frozenset(
 )
 
 
-def arguments_schema(shape: type[msgspec.Struct], *, is_terse: bool = False) -> Schema:
+def arguments_schema(shape: type[msgspec.Struct], *, listed: Iterable[str] | None = None) -> Schema:
     """Return the `inputSchema` of a tool that takes a request; whole, because many hosts follow no `$ref`.
 
-    `is_terse` leaves out bounds, defaults and null: the schemas of the lean set fit into 8 KB together (promise S4.13).
+    With `listed` it shows these members only, in that order, without bounds, defaults and null: what a model need not know costs
+    it tokens in each conversation (promise S4.13). The tool takes all others, too.
     """
     definitions: Mapping[str, Schema] = msgspec.json.schema(shape)["$defs"]
-    writer = _ToolSchemas(definitions, is_terse=is_terse)
+    writer = _ToolSchemas(definitions, is_terse=listed is not None)
     schema = writer.shown(definitions[shape.__name__])
     schema.pop("description", None)  # the tool has a better one
     members = schema.get("properties", {})
-    return schema | {"properties": {name: members[name] for name in member_names(shape)}}
+    names = member_names(shape) if listed is None else listed
+    return schema | {"properties": {name: members[name] for name in names}}
 
 
 def reference(shape: type[msgspec.Struct]) -> Schema:

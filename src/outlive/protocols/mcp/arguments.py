@@ -5,25 +5,22 @@ The options of a command are inherited from `outlive.operations.start`. Names ar
 members. Those of the lean tools are `lean`, those of the terminal tools `protocols.terminal.requests`, for all frontends alike.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TypeVar
 
 import msgspec
 import orjson
 from msgspec import Meta
 
-from outlive.core.errors import InvalidRequest
+from outlive.core.errors import SLUGS, InvalidRequest
 from outlive.operations.requests import (
-    Seconds,
-    Text,
     WaitSeconds,
     WholeSeconds,
-    Words,
     WorkspaceName,
     convert_request,
 )
-from outlive.operations.start import RunOptions, check_one_way, check_words
-from outlive.protocols.terminal.typed import check_keys
+from outlive.operations.start import RunOptions, check_words
+from outlive.protocols.mcp.lenient import accept_arguments
 
 _TreeTimeout = Annotated[
     WholeSeconds | None, Meta(description="Seconds after which the whole process tree is ended.")
@@ -111,8 +108,10 @@ class NoArguments(msgspec.Struct, kw_only=True, frozen=True):
 _Arguments = TypeVar("_Arguments", bound=msgspec.Struct)
 
 
-def read_arguments(raw: Mapping[str, object], shape: type[_Arguments]) -> _Arguments:
-    """Return checked arguments.
+def read_arguments(
+    raw: Mapping[str, object], shape: type[_Arguments], *, listed: Sequence[str] | None = None
+) -> _Arguments:
+    """Return checked arguments; those of a tool for models, of which some are `listed`, as models send them (`lenient`).
 
     Raises:
         InvalidRequest: One is missing, unknown (where the shape forbids that), of the wrong type or impossible; the
@@ -125,8 +124,11 @@ def read_arguments(raw: Mapping[str, object], shape: type[_Arguments]) -> _Argum
         hint = "Send well-formed Unicode and numbers of 64 bits."
         raise InvalidRequest("invalid_params", f"An argument cannot be taken: {error}", hint=hint) from None
     try:
-        return convert_request(dict(raw), shape)
+        members = dict(raw) if listed is None else accept_arguments(raw, shape, listed=listed)
+        return convert_request(members, shape, is_text=listed is not None)
     except InvalidRequest as error:
-        names = ", ".join(field.encode_name for field in msgspec.structs.fields(shape))
+        names = ", ".join(listed or [field.encode_name for field in msgspec.structs.fields(shape)])
         hint = f"The tool's arguments are: {names}." if names else "The tool takes no arguments."
+        if listed is not None and error.hint != SLUGS[error.code][1]:
+            hint = error.hint  # it says more than a list
         raise InvalidRequest(error.code, error.message, hint=hint, details=error.details) from None

@@ -51,7 +51,9 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
     if record.location != HERE:
         parts.append(f"on {record.location.backend}")
     if record.output_lost:
-        parts.append("output lost" if record.lost_bytes is None else f"{record.lost_bytes} bytes of output lost")
+        parts.append(
+            "output lost" if record.lost_bytes is None else f"{record.lost_bytes} bytes of output lost"
+        )
     if not record.is_reachable:
         parts.append("unreachable: its node is away, this is what was known last")
     elif record.is_unknown:
@@ -82,7 +84,11 @@ def _life(record: ProcessRecord, now: Circumstances) -> str:
     """Return what a process does now; one that has ended counts as running until all of its output was read."""
     match record.state:
         case State.QUEUED:
-            return "waits for a person's approval" if record.waits_for == "approval" else "waits for its turn in its group"
+            return (
+                "waits for a person's approval"
+                if record.waits_for == "approval"
+                else "waits for its turn in its group"
+            )
         case State.PAUSED:
             return "paused"
         case State.STOPPING:
@@ -113,7 +119,11 @@ def _end(record: ProcessRecord) -> str:
         case _:
             pass
     if record.state is State.EXITED:
-        return f"exit {record.exit_code}" if record.error is None or record.output_lost else f"exit {record.exit_code}, {error}"
+        return (
+            f"exit {record.exit_code}"
+            if record.error is None or record.output_lost
+            else f"exit {record.exit_code}, {error}"
+        )
     if record.state is State.SIGNALED:
         return f"killed by {_signal_name(record.exit_signal)}" + (f": {error}" if error else "")
     return error or str(record.state.value)

@@ -28,7 +28,9 @@ class WaitFor(_Lean, kw_only=True, frozen=True):
     port: Annotated[
         Annotated[int, Meta(ge=1, le=65535)] | None, Meta(description="Something listens on this TCP port.")
     ] = None
-    idle_s: Annotated[Seconds | None, Meta(description="No output for so long, counted from the first.")] = None
+    idle_s: Annotated[Seconds | None, Meta(description="No output for so long, counted from the first.")] = (
+        None
+    )
 
 
 # Listed without a type: a text, a port and an object with several wishes are taken alike.
@@ -46,14 +48,20 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
 
     command: Annotated[str | None, Meta(description="Bash command line.")] = None
     argv: Annotated[Words | None, Meta(description="Words, without a shell.")] = None
-    script: Annotated[str | None, Meta(description="Instead of command: a script, any length and quoting.")] = None
+    script: Annotated[
+        str | None, Meta(description="Instead of command: a script, any length and quoting.")
+    ] = None
     interpreter: Annotated[Text, Meta(description="Runs script. Default: bash.")] = "/bin/bash"
     cwd: Annotated[str | None, Meta(description="Default: your project folder.")] = None
-    env: Annotated[dict[str, str | None], Meta(description="Environment variables to add.")] = {}
+    env: Annotated[dict[str, str | None], Meta(description="Environment variables to add.")] = msgspec.field(
+        default_factory=dict
+    )
     env_secrets: Annotated[
         dict[str, str], Meta(description="Secret variables: given to the command, never stored or shown.")
-    ] = {}
-    pty: Annotated[bool, Meta(description="Run in a terminal, to answer prompts and drive REPLs with send.")] = False
+    ] = msgspec.field(default_factory=dict)
+    pty: Annotated[
+        bool, Meta(description="Run in a terminal, to answer prompts and drive REPLs with send.")
+    ] = False
     stdin: Annotated[Literal["none", "pipe"], Meta(description="pipe: send can write to it.")] = "none"
     wait_s: Annotated[
         WaitSeconds | None,
@@ -67,7 +75,8 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
     budget: _Budget | None = None
     raw: _Raw = False
     key: Annotated[
-        str | None, Meta(description="Name of this run: the same key again returns its result, and runs nothing.")
+        str | None,
+        Meta(description="Name of this run: the same key again returns its result, and runs nothing."),
     ] = None
     workspace: Annotated[
         WorkspaceName | None,
@@ -86,7 +95,9 @@ class ReadArguments(_Lean, kw_only=True, frozen=True):
     id: str
     grep: Annotated[Text | None, Meta(description="Only lines that match this regex.")] = None
     context: Annotated[int, Meta(ge=0, le=100, description="Lines around each match.")] = 0
-    tail: Annotated[Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Only the last lines.")] = None
+    tail: Annotated[
+        Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Only the last lines.")
+    ] = None
     cursor: Annotated[
         str | None, Meta(description='From here on, as an answer names it; "0" is the beginning.')
     ] = None
@@ -110,13 +121,13 @@ class SendArguments(_Lean, kw_only=True, frozen=True):
 
     id: str
     text: Annotated[str | None, Meta(description="Typed as it is: end a line with \\n.")] = None
-    keys: Annotated[
-        list[str] | None, Meta(description="Then keys: enter, tab, esc, up, ctrl-c …")
-    ] = None
+    keys: Annotated[list[str] | None, Meta(description="Then keys: enter, tab, esc, up, ctrl-c …")] = None
     eof: Annotated[bool, Meta(description="Then close its input.")] = False
     cursor: Annotated[str | None, Meta(description="Show output from here on.")] = None
     wait_for: _WaitFor = None
-    wait_s: Annotated[WaitSeconds | None, Meta(description="At most this many seconds for the answer.")] = None
+    wait_s: Annotated[WaitSeconds | None, Meta(description="At most this many seconds for the answer.")] = (
+        None
+    )
     budget: _Budget | None = None
     raw: _Raw = False
 

@@ -6,7 +6,7 @@ one thing can be meant, it is taken; everything else is refused with the argumen
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -70,12 +70,21 @@ _ACTIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 _DAY_S = 86_400
-_DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|sec|secs|seconds?|m|mins?|minutes?|h|hours?|d|days?)?\s*", re.I)
-_UNIT_S: Mapping[str, float] = MappingProxyType({"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": float(_DAY_S)})
+_DURATION = re.compile(
+    r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|sec|secs|seconds?|m|mins?|minutes?|h|hours?|d|days?)?\s*",
+    re.IGNORECASE,
+)
+_UNIT_S: Mapping[str, float] = MappingProxyType(
+    {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": float(_DAY_S)}
+)
 
 
-def accept_arguments(raw: Mapping[str, object], shape: type[msgspec.Struct]) -> dict[str, object]:
+def accept_arguments(
+    raw: Mapping[str, object], shape: type[msgspec.Struct], *, listed: Sequence[str]
+) -> dict[str, object]:
     """Return the arguments of a call with the names and types of `shape`, as far as only one thing can be meant.
+
+    `listed` are those that the tool's schema shows.
 
     Raises:
         InvalidRequest: An argument is unknown, or a time makes no sense; the hint says what the tool takes.
@@ -85,7 +94,7 @@ def accept_arguments(raw: Mapping[str, object], shape: type[msgspec.Struct]) -> 
     if isinstance(words := raw.get("command"), list) and "argv" in names and "argv" not in raw:
         raw = {"argv": words, **{name: value for name, value in raw.items() if name != "command"}}
     for given, value in raw.items():
-        name = _name_of(given, names, raw)
+        name = _name_of(given, names, raw, listed=listed)
         if name is None or value is None:
             continue  # null is what leaving it out means, wherever it is not a value of its own inside an object
         found[name] = _VALUES.get(name, _unchanged)(value)
@@ -94,18 +103,19 @@ def accept_arguments(raw: Mapping[str, object], shape: type[msgspec.Struct]) -> 
     return found
 
 
-def _name_of(given: str, names: list[str], raw: Mapping[str, object]) -> str | None:
+def _name_of(given: str, names: list[str], raw: Mapping[str, object], *, listed: Sequence[str]) -> str | None:
     """Return the argument that is meant; None for one that is left out."""
     if given in names:
         return given
     other = _SYNONYMS.get(given, given)
     if other is None:
         return None
-    if (other in names or (other == "background" and "wait_s" in names)) and other not in raw:
+    is_known = other in names or (other == "background" and "wait_s" in names)
+    if is_known and (other == given or other not in raw):
         return other
-    likely = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
+    likely = difflib.get_close_matches(given, [*listed, *names], n=1, cutoff=0.6)
     meant = f" Did you mean {likely[0]!r}?" if likely else ""
-    hint = f"The tool's arguments are: {', '.join(names)}."
+    hint = f"The tool's arguments are: {', '.join(listed)}."
     raise InvalidRequest("invalid_params", f"There is no argument {given[:40]!r}.{meant}", hint=hint)
 
 
@@ -170,7 +180,9 @@ def _bounded(value: object) -> object:
         return value
     if seconds > _DAY_S and not has_unit:
         text = f"timeout: {seconds:g} seconds are more than a day."
-        hint = f'It is in seconds, not milliseconds: did you mean {seconds / 1000:g}? Write "2d" for two days.'
+        hint = (
+            f'It is in seconds, not milliseconds: did you mean {seconds / 1000:g}? Write "2d" for two days.'
+        )
         raise InvalidRequest("invalid_params", text, hint=hint, details={"parameter": "timeout"})
     return min(seconds, MAX_S) or None  # 0 means none to every tool that models know
 

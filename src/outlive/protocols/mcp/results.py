@@ -1,12 +1,13 @@
 """Records as the documented tools show them: the 13 keys of a command (promise S1.2) and their variants; and `WorkspaceState`.
 
 `WorkspaceState` is what a workspace's shell leaves behind, read from the bytes that `workspace.bash` writes: the folder and a
-newline, then NAME=VALUE for each exported variable, each followed by a NUL; then "end".
+newline, then NAME=VALUE for each exported variable that is not as the caller's, NAME for each that is gone, each followed by a NUL;
+then "end".
 """
 
 import re
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from outlive.core.lifecycle import ENDED, Cause, State
@@ -121,15 +122,19 @@ _OURS = "OUTLIVE_"  # our own variables belong to one process, and are not carri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceState:
-    """A folder, as the shell named it (`pwd -L`), and the variables with which the next command begins there."""
+    """A folder, as the shell named it (`pwd -L`), and how the next command's variables differ there from the caller's.
+
+    A variable of None is removed.
+    """
 
     cwd: str
-    variables: Mapping[str, str]
+    variables: Mapping[str, str | None]
 
-    def environment(self, base_names: Iterable[str]) -> dict[str, str | None]:
-        """Return what turns an environment with `base_names` into this one; None removes a name."""
-        removed = {name: None for name in base_names if _is_carried(name) and name not in self.variables}
-        return {**removed, **self.variables}
+    def environment(self) -> dict[str, str | None]:
+        """Return what turns the caller's environment into this one, and tells the next shell what of it was carried so far."""
+        carried = " ".join(name for name, value in self.variables.items() if value is not None)
+        removed = " ".join(name for name, value in self.variables.items() if value is None)
+        return {**self.variables, "OUTLIVE_CARRIED": carried, "OUTLIVE_REMOVED": removed}
 
 
 def parse_state(data: bytes) -> WorkspaceState | None:
@@ -138,13 +143,13 @@ def parse_state(data: bytes) -> WorkspaceState | None:
     folder, *words = data.split(b"\0")
     if not words or words.pop() != _END or not (folder.startswith(b"/") and folder.endswith(b"\n")):
         return None
-    variables: dict[str, str] = {}
+    variables: dict[str, str | None] = {}
     for word in words:
         name, separator, value = word.decode("utf-8", "surrogateescape").partition("=")
-        if not separator or not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name):
             return None
         if _is_carried(name) and len(word) < _MAX_WORD_BYTES:
-            variables[name] = value
+            variables[name] = value if separator else None
     return WorkspaceState(cwd=folder[:-1].decode("utf-8", "surrogateescape"), variables=variables)
 
 

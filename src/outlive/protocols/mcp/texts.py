@@ -1,21 +1,15 @@
 """Every text that MCP tools answer, once. Pure.
 
 The documented tools' texts are promised (S1.7, S4.3-S4.6): a changed letter breaks clients. The lean tools answer with one header
-line, then head, omission mark and tail (promise S4.13), the terminal tools with one line and then the output (promise S3.6).
+line (`headers`), then head, omission mark and tail (promise S4.13), the terminal tools with one line and then the output (promise
+S3.6).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from outlive.core.command import Profile
-from outlive.core.cursor import Cursor
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
-from outlive.core.lifecycle import State
-from outlive.core.location import HERE
-from outlive.core.process import ProcessRecord, Waiting
 from outlive.core.redactions import hidden_words
-from outlive.protocols.mcp.results import error_sentence
 from outlive.protocols.plain import Line
 
 EXECUTION_DISABLED = "Command execution is disabled"
@@ -114,70 +108,6 @@ def _process_text(row: Mapping[str, object]) -> str:
 
 
 _MIN_CUT = 40  # characters of each end of a cut line: fewer would show nothing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
-    """What is known of a process beside its record.
-
-    `cursor` is None when the answer shows no output: the reader continues at its own cursor. `lines` is None when they were not
-    counted. `workspace`: its name, and what the process has left there. `redacted`: how many secrets in the output are redacted.
-    """
-
-    duration_s: float
-    cursor: Cursor | None = None
-    lines: int | None = None
-    ports: tuple[int, ...] = ()
-    waiting: Waiting = "no"
-    workspace: str | None = None
-    redacted: int = 0
-
-
-def header(record: ProcessRecord, now: Circumstances) -> str:
-    """Return the line that describes a process's state completely."""
-    size = record.stdout_bytes + record.stderr_bytes
-    parts = [
-        f"id={record.process_id}",
-        _state(record),
-        f"{now.duration_s:.1f}s",
-        f"{size}B" if now.lines is None else f"{size}B/{now.lines} lines",
-        f"cwd={record.cwd}",
-    ]
-    if record.sandbox.profile is not Profile.OPEN or record.sandbox.features:
-        parts.append(f"sandbox={record.sandbox.profile}({','.join(record.sandbox.features)})")
-    if record.location != HERE:
-        parts.append(f"on={record.location.backend}")
-    if record.output_lost:
-        parts.append("output lost" if record.lost_bytes is None else f"{record.lost_bytes}B of output lost")
-    if not record.is_reachable:
-        parts.append("reachable=false (its node is away: this is what was known last)")
-    elif record.is_unknown:
-        parts.append("not found again yet: this is what was known last")
-    if now.workspace is not None:
-        parts.append(f"workspace={now.workspace}")
-    if now.ports:
-        parts.append(f"ports={','.join(map(str, now.ports))}")
-    if now.waiting != "no":
-        parts.append("waiting for a password" if now.waiting == "password" else "waiting for input")
-    if record.is_complete and record.descendants:
-        parts.append(f"{record.descendants} descendants still run")
-    if now.redacted:
-        parts.append(hidden_words(now.redacted))
-    if now.cursor is not None:
-        parts.append(f"cursor={now.cursor}")
-    # An error gets a line of its own: an agent that reads only the beginning must not miss it.
-    text = f"[{' '.join(parts)}]"
-    error = error_sentence(record)
-    return f"{text}\n[{error}]" if error else text
-
-
-def _state(record: ProcessRecord) -> str:
-    # An ended process whose output is still being read counts as running: its text may not be complete.
-    if record.state is State.EXITED and record.is_complete:
-        return f"exit={record.exit_code}"
-    if record.state is State.SIGNALED and record.is_complete:
-        return f"signal={record.exit_signal}"
-    return "running" if record.state in {State.EXITED, State.SIGNALED} else record.state.value
 
 
 def body(head: Sequence[Line], tail: Sequence[Line], *, budget: int, process_id: str) -> str:

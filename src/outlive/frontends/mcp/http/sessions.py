@@ -121,7 +121,7 @@ class McpSessions:
 
     def _sign(self, name: str, revision: str, principal: str, client: str) -> str:
         # A NUL is in no principal: the texts of two sessions are never the same.
-        text = f"{name}.{revision}.{principal}{'\0' + client if client else ''}".encode()
+        text = "\0".join([f"{name}.{revision}.{principal}", *filter(None, [client])]).encode()
         tag = hmac.digest(self._key, text, hashlib.sha256)[:_TAG_BYTES]
         return base64.urlsafe_b64encode(tag).decode()
 

@@ -1,62 +1,78 @@
-"""The lean tools for agents (promise S4.13): run, read, wait, send, control, list.
+"""The lean tools for agents (promise S4.13): run, read, wait, send, stop, control, list.
 
-Answers are text: one header line, then output within a budget. Nothing is remembered about a client: cursors travel
-in the answers.
+Answers are text: one header line, then output within a budget. What a session has seen is remembered (`session_memory`), so that
+nothing is shown twice and no cursor has to be passed; `waits` says when a call answers before the end.
 """
 
 import asyncio
 import contextlib
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from outlive.core.controls import CloseInput, Pause, Resume, SignalProcess
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.core.errors import OutliveError
+from outlive.core.errors import InvalidRequest, OutliveError, ProcessNotFound
 from outlive.core.identity import is_process_id
-from outlive.core.lifecycle import signal_number
+from outlive.core.lifecycle import Cause, State, signal_number
+from outlive.core.process import ProcessRecord
 from outlive.engine import Process, ProcessFilter
-from outlive.engine.processes.process import until
 from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.pages import LeanPage, read_matches, read_page, read_tail
-from outlive.frontends.mcp.tools.runner import Runner, ToolCall, is_visible, wait_ready
+from outlive.frontends.mcp.tools.runner import Runner, ToolCall, is_visible
+from outlive.frontends.mcp.tools.waits import (
+    Patience,
+    Reason,
+    patience_of,
+    reporting,
+    until_answerable,
+    until_any,
+)
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
-from outlive.protocols.mcp.arguments import (
+from outlive.protocols.mcp.headers import Circumstances, elapsed, header
+from outlive.protocols.mcp.lean import (
     ControlArguments,
     ListArguments,
     ReadArguments,
     RunArguments,
     SendArguments,
+    StopArguments,
     WaitArguments,
     WaitFor,
 )
 from outlive.protocols.mcp.tasks import TaskCall
-from outlive.protocols.mcp.texts import Circumstances, header
 from outlive.protocols.terminal.typed import typed_keys
 from outlive.server.shown_output import duration_s
 
-# The tag that makes a key findable again, after a restart too.
-_KEY_TAG = "key"
-_SETTLED_S = 0.2  # this long without output after an input, and the answer is there
+_GRACE_S = 5.0  # from TERM to KILL: an agent waits for it
+_SUCCESS_BUDGET, _FAILURE_BUDGET = 3000, 8000  # characters: what has failed has to be understood
+_SETTLED_S = 0.5  # silence after an input, of a program that the kernel does not show waiting
+_SEND_S = 30.0  # for the answer to an input
+_REPORT_S = 2.0  # between two progress messages: a person watches them
 
 
 async def run(call: ToolCall, asked: RunArguments) -> Outcome:
     """Start a command, wait, and show what it wrote.
 
-    Cancellation: ends what this call started, unless wait_s is 0 or a key found it running.
+    Cancellation: ends what this call started, unless it runs in the background, a key found it, or the host gave up waiting
+    (`ToolCall.gives_up`).
     """
-    wait_s = call.runner.settings.wait_s if asked.wait_s is None else asked.wait_s
+    wait_s = _patience(call).seconds(asked.wait_s)
     process, is_new = await _start(call, asked, in_background=wait_s <= 0)
     try:
-        if asked.wait_for is not None:
-            await wait_ready(process, asked.wait_for, wait_s=wait_s)
-        else:
-            await call.wait(process, wait_s=wait_s)
+        async with reporting([process], call.progress, every_s=_REPORT_S):
+            reason = await until_answerable(call.runner.engine, process, asked.wait_for, wait_s=wait_s)
     except asyncio.CancelledError:
         if is_new and wait_s > 0:
-            await call.runner.abandon(process.process_id)
+            await call.leave(process)
         raise
     is_complete = process.is_complete
-    task_call = TaskCall(tool="run", budget=asked.budget, raw=asked.raw)
-    outcome = await result(call.runner, process, task_call)
+    task_call = TaskCall(tool="run", budget=asked.budget or 0, raw=asked.raw)
+    page = await read_page(process, BEGINNING, raw=asked.raw)
+    remark = "" if is_new else _ran(process.record)
+    workspace = await shown_workspace(process)
+    outcome = await _show(
+        call, process, page, asked.budget, workspace=workspace, remark=remark, reason=reason
+    )
     if is_complete or asked.wait_s is not None or asked.wait_for is not None:
         return outcome
     return replace(outcome, unfinished=Unfinished(process, task_call))
@@ -65,55 +81,91 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
 async def result(runner: Runner, process: Process, call: TaskCall) -> Outcome:
     """Show what a process has written that a call of `run` has started."""
     page = await read_page(process, BEGINNING, raw=call.raw)
-    return await _show(runner, process, page, call.budget, workspace=await shown_workspace(process))
+    first, text = await _described(
+        runner, process, page, call.budget, workspace=await shown_workspace(process)
+    )
+    return Outcome(text=f"{first}\n{text}" if text else first)
 
 
 async def read(call: ToolCall, asked: ReadArguments) -> Outcome:
-    """Show output that was written, from a cursor, from the end, or by a text."""
+    """Show output: what the session has not seen yet, or from a cursor, from the end, or by a pattern."""
     process = await _find(call, asked.id)
-    cursor = Cursor.parse(asked.cursor or "0")
+    cursor = None if asked.cursor is None else Cursor.parse(asked.cursor)
     end = None if asked.end is None else Cursor.parse(asked.end)
+    budget = _FAILURE_BUDGET if asked.budget is None else asked.budget  # whoever reads on has a reason
     nothing = "[nothing new]"
     if asked.grep is not None:
         nothing = "[no line matches]"
         page = await read_matches(
-            process, cursor, asked.grep, context=asked.context, most=asked.budget, raw=asked.raw
+            process, cursor or BEGINNING, asked.grep, context=asked.context, most=budget, raw=asked.raw
         )
     elif asked.tail is not None:
         page = await read_tail(process, asked.tail, raw=asked.raw)
     else:
-        page = await read_page(process, cursor, end, raw=asked.raw)
-    return await _show(call.runner, process, page, asked.budget, nothing=nothing)
+        start = call.runner.memory.shown(call.caller, process.process_id) if cursor is None else cursor
+        page = await read_page(process, start, end, raw=asked.raw)
+    is_part = asked.grep is not None or asked.tail is not None or end is not None
+    return await _show(call, process, page, budget, nothing=nothing, is_part=is_part)
 
 
 async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
-    """Wait until any or all of some processes are complete; show their headers. Ends nothing."""
+    """Wait until any or all of some processes are answerable; show of each what the session has not seen. Ends nothing."""
     found = [await _find(call, one) for one in asked.ids]
-    wait_s = call.runner.settings.wait_s if asked.wait_s is None else asked.wait_s
-    waiting = {asyncio.create_task(call.wait(process, wait_s=wait_s)) for process in found}
-    try:
-        when = asyncio.FIRST_COMPLETED if asked.mode == "any" else asyncio.ALL_COMPLETED
-        await asyncio.wait(waiting, return_when=when)
-    finally:
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-    return Outcome(text="\n".join([await _header(call.runner, process) for process in found]))
+    starts = [call.runner.memory.shown(call.caller, process.process_id) for process in found]
+    wait_s = _patience(call).seconds(asked.wait_s)
+    async with reporting(found, call.progress, every_s=_REPORT_S):
+        await until_any(
+            call.runner.engine,
+            found,
+            asked.wait_for,
+            wait_s=wait_s,
+            needs_all=asked.mode == "all",
+            starts=starts,
+        )
+    texts = []
+    for process, start in zip(found, starts, strict=True):
+        page = await read_page(process, start)
+        reason: Reason = "end" if process.is_complete else "question" if process.waiting != "no" else "time"
+        texts.append((await _show(call, process, page, asked.budget, reason=reason, shows_id=True)).text)
+    return Outcome(text="\n".join(texts))
 
 
 async def send(call: ToolCall, asked: SendArguments) -> Outcome:
-    """Write to a process and show what it then writes."""
+    """Write to a process and show what it then writes, to its next question or its end."""
     process = await _find(call, asked.id)
-    acting = call.runner.engine.as_(call.caller.owner)
+    engine = call.runner.engine
+    acting = engine.as_(call.caller.owner)
     before = Cursor(process.log.size(0), process.log.size(1))
-    start = before if asked.cursor is None else Cursor.parse(asked.cursor)
+    start = (
+        call.runner.memory.shown(call.caller, process.process_id)
+        if asked.cursor is None
+        else Cursor.parse(asked.cursor)
+    )
     if typed := typed_keys(asked.text, asked.keys):
         await acting.write(process, typed)
     if asked.eof:
         await acting.control(process, CloseInput())
-    await _settle(process, before, wait_s=asked.wait_s)
-    page = await read_page(process, start)
-    return await _show(call.runner, process, page, asked.budget, nothing="[no output yet]")
+    wait_s = _patience(call).seconds(_SEND_S if asked.wait_s is None else asked.wait_s)
+    # A program that the kernel shows waiting again has said all; of one that never waits, silence has to do.
+    wanted = asked.wait_for or (None if process.has_stdin else WaitFor(idle_s=_SETTLED_S))
+    async with reporting([process], call.progress, every_s=_REPORT_S):
+        reason = await until_answerable(engine, process, wanted, wait_s=wait_s, start=before)
+    page = await read_page(process, start, raw=asked.raw)
+    return await _show(call, process, page, asked.budget, nothing="[no output yet]", reason=reason)
+
+
+async def stop(call: ToolCall, asked: StopArguments) -> Outcome:
+    """End whole process trees; answers when they are gone, with the output that was not shown."""
+    found = [await _find(call, one) for one in asked.ids]
+    grace_s = _GRACE_S if asked.grace is None else asked.grace
+    texts = []
+    for process in found:
+        with contextlib.suppress(OutliveError if process.is_ended else ProcessNotFound):
+            await call.end(process, note="Cancelled by the client.", grace_s=grace_s)
+        start = call.runner.memory.shown(call.caller, process.process_id)
+        page = await read_page(process, start)
+        texts.append((await _show(call, process, page, None, shows_id=True)).text)
+    return Outcome(text="\n".join(texts))
 
 
 async def control(call: ToolCall, asked: ControlArguments) -> Outcome:
@@ -126,23 +178,40 @@ async def control(call: ToolCall, asked: ControlArguments) -> Outcome:
         case "resume":
             await acting.control(process, Resume())
         case "cancel":
-            await call.end(process, note="Cancelled by the client.", grace_s=asked.grace)
+            return await stop(call, StopArguments(ids=[asked.id], grace=asked.grace))
         case "signal":
-            await acting.control(process, SignalProcess(number=signal_number(asked.signal or "")))
-    return Outcome(text=await _header(call.runner, process))
+            await acting.control(process, SignalProcess(number=signal_number(asked.signal or "INT")))
+    first, _ = await _described(call.runner, process, None, None, shows_id=True)
+    return Outcome(text=first)
 
 
 async def list_all(call: ToolCall, asked: ListArguments) -> Outcome:
-    """List the caller's processes, one line each, newest first."""
+    """List the processes of the caller's project, one line each, newest first."""
     engine = call.runner.engine
-    active = None if asked.all else True
-    wanted = ProcessFilter(principal=call.caller.principal, active=active, tags=asked.tags, detached=True)
+    wanted = ProcessFilter(
+        principal=call.caller.principal,
+        project=call.caller.project_root,
+        active=None if asked.all else True,
+        tags=asked.tags,
+        detached=True,
+    )
     rows = []
     for record in await engine.queries.list(wanted, limit=asked.limit):
-        now = Circumstances(duration_s=duration_s(record), redacted=record.redacted)
+        now = Circumstances(duration_s=duration_s(record), waiting=record.waiting, redacted=record.redacted)
         rows.append(f"{header(record, now).splitlines()[0]} {record.command[:120]!r}")
     notice = [f"[{sentence}]"] if (sentence := engine.disk.sentence()) else []
-    return Outcome(text="\n".join([*notice, *(rows or ["[no processes]"])]))
+    hint = "[no processes]" if asked.all else "[nothing runs; all=true lists ended ones, too]"
+    return Outcome(text="\n".join([*notice, *(rows or [hint])]))
+
+
+def _patience(call: ToolCall) -> Patience:
+    runner = call.runner
+    return patience_of(
+        call.caller,
+        has_progress=call.progress is not None,
+        is_patient=runner.memory.is_patient(call.caller),
+        usual_s=runner.settings.wait_s,
+    )
 
 
 async def _start(call: ToolCall, asked: RunArguments, *, in_background: bool) -> tuple[Process, bool]:
@@ -154,19 +223,13 @@ async def _start(call: ToolCall, asked: RunArguments, *, in_background: bool) ->
         script=asked.script,
         stdin=asked.stdin,
         stdio="pty" if asked.pty else "pipes",
+        key=asked.key,
     )
-    if asked.key is not None:
-        command = replace(command, tags={**asked.tags, _KEY_TAG: asked.key})
+    if asked.grace is None:
+        command = replace(command, grace_s=_GRACE_S)
     if asked.workspace is not None:
         command = await enter(call, asked.workspace, command)
-    if asked.key is None:
-        return await call.start(command, in_background=in_background), True
-    queries = call.runner.engine.queries
-    async with call.runner.keys:  # two calls with one key at once must not both start
-        wanted = ProcessFilter(principal=call.caller.principal, tags={_KEY_TAG: asked.key})
-        for record in await queries.list(wanted, limit=1):
-            return await queries.find(record.process_id), False
-        return await call.start(command, in_background=in_background), True
+    return await call.start(command, in_background=in_background)
 
 
 def _admitted_words(asked: RunArguments, policy: ToolPolicy) -> tuple[str, ...] | None:
@@ -186,59 +249,109 @@ def _admitted_words(asked: RunArguments, policy: ToolPolicy) -> tuple[str, ...] 
 
 
 async def _find(call: ToolCall, name: str) -> Process:
-    """Return a caller's process by its process id or its command id."""
-    if is_process_id(name):
-        process = await call.runner.engine.queries.find(name)
-        if is_visible(process, call.caller):
-            return process
+    """Return a process by its short id in the caller's project, by its process id or by its command id."""
+    queries = call.runner.engine.queries
+    name = name.strip()
     try:
+        if is_process_id(name):
+            process = await queries.find(name)
+            if is_visible(process, call.caller):
+                return process
+        if name[:1] in {"p", "P"} and name[1:].isascii() and name[1:].isdigit():
+            wanted = ProcessFilter(
+                principal=call.caller.principal,
+                project=call.caller.project_root,
+                number=min(int(name[1:]), 2**62),
+                detached=True,
+            )
+            return await queries.find_by(wanted)
         return await call.find(name)
     except OutliveError as error:
-        text = f"No process of yours has the id {name[:40]!r}."
-        raise type(error)(error.code, text, hint="Use list to see your processes.") from None
+        if not isinstance(error, ProcessNotFound | InvalidRequest):
+            raise
+        text = f"No process of this project has the id {name[:40]!r}."
+        raise type(error)(
+            error.code, text, hint="list shows those that run; list(all=true) ended ones, too."
+        ) from None
 
 
-async def _settle(process: Process, before: Cursor, *, wait_s: float) -> None:
-    """Wait for output after `before` and then for a short silence."""
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + wait_s
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout_at(deadline):
-            await until(process, lambda one: one.is_complete or one.log.read(before, 1) != [])
-            await wait_ready(process, WaitFor(idle_s=_SETTLED_S), wait_s=max(0.0, deadline - clock()))
+def _ran(record: ProcessRecord) -> str:
+    """Return when the process of a key ran: its result may be old."""
+    if not record.is_ended:
+        return "started before with this key, not again"
+    ago_s = (datetime.now(UTC) - (record.ended_at or record.created_at)).total_seconds()
+    return f"ran {elapsed(max(0.0, ago_s))} ago with this key, not again"
 
 
 async def _show(
-    runner: Runner,
+    call: ToolCall,
     process: Process,
     page: LeanPage,
-    budget: int,
+    budget: int | None,
     *,
     nothing: str = "",
     workspace: str | None = None,
+    remark: str = "",
+    reason: Reason | None = None,
+    shows_id: bool = False,
+    is_part: bool = False,
 ) -> Outcome:
-    first = await _header(runner, process, page, workspace=workspace, redacted=page.redacted(budget=budget))
-    text = page.text(process.process_id, budget=budget) or nothing
-    return Outcome(text=f"{first}\n{text}" if text else first)
+    """Return a header and a page of output, and remember that the session has seen it (unless it `is_part` of what there is)."""
+    memory = call.runner.memory
+    if memory.take_given_up(process.process_id):
+        remark = remark or "the host gave up waiting, and it went on"
+    first, text = await _described(
+        call.runner, process, page, budget, workspace=workspace, remark=remark, shows_id=shows_id
+    )
+    if not is_part:
+        memory.note_shown(call.caller, process.process_id, page.cursor)
+    parts = [first, text or nothing, _next(process, reason)]
+    return Outcome(text="\n".join(filter(None, parts)))
 
 
-async def _header(
+def _next(process: Process, reason: Reason | None) -> str:
+    """Return what a model does best about a process that goes on; empty where that is known."""
+    name = process.record.short_id
+    if process.is_complete or reason is None or process.state is State.QUEUED:
+        return ""
+    match reason:
+        case "question" if process.waiting == "password":
+            return f'[it asks for a password: a person can type it with `outlive answer {name}`, or use send(id="{name}")]'
+        case "question":
+            return f'[it waits for input: send(id="{name}", text="…\\n")]'
+        case "time":
+            return f'[it goes on: wait(ids=["{name}"]) answers at its end, stop ends it]'
+        case _:
+            return ""
+
+
+async def _described(
     runner: Runner,
     process: Process,
-    page: LeanPage | None = None,
+    page: LeanPage | None,
+    budget: int | None,
     *,
     workspace: str | None = None,
-    redacted: int = 0,
-) -> str:
-    seen = await runner.engine.queries.observe(process)
+    remark: str = "",
+    shows_id: bool = False,
+) -> tuple[str, str]:
+    """Return the header line and the text of a page."""
     record = process.record
+    budget = budget or (_SUCCESS_BUDGET if _has_succeeded(record) else _FAILURE_BUDGET)
+    text = "" if page is None else page.text(record.short_id, budget=budget)
+    is_cut = page is not None and "[... " in text
+    seen = await runner.engine.queries.observe(process)
     now = Circumstances(
         duration_s=duration_s(record),
-        cursor=None if page is None else page.cursor,
-        lines=None if page is None else page.lines,
+        shows_id=shows_id or is_cut or not record.is_finished,
         ports=seen.ports,
-        waiting=seen.waiting,
+        waiting=record.waiting,
         workspace=workspace,
-        redacted=redacted,
+        redacted=0 if page is None else page.redacted(budget=budget),
+        remark=remark,
     )
-    return header(record, now)
+    return header(record, now), text
+
+
+def _has_succeeded(record: ProcessRecord) -> bool:
+    return record.is_complete and record.exit_code == 0 and record.cause is Cause.NONE

@@ -58,7 +58,8 @@ async def start_background(call: ToolCall, asked: ShellArguments) -> Process:
     Cancellation: the command may run all the same.
     """
     call.runner.policy.check_line(asked.cmd)
-    return await call.start(call.make_command(asked, line=asked.cmd), in_background=True)
+    process, _ = await call.start(call.make_command(asked, line=asked.cmd), in_background=True)
+    return process
 
 
 async def result(runner: Runner, process: Process, _call: TaskCall | None = None) -> Outcome:

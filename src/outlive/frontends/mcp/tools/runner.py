@@ -1,31 +1,31 @@
 """How tools start processes, wait for them and end them: `ToolCall`, one call, and `Runner`, what all calls share.
 
 A call's process belongs to no task: the keeper holds it. What a cancelled call has started is ended here; a process for which a
-call has waited too long is left to run. Output is read from the log at a cursor: nothing is queued. `wait_ready` waits for a text,
-a port or silence (promise S4.13).
+call has waited too long is left to run. Output is read from the log at a cursor: nothing is queued. Waiting for less than the end
+is `waits`'.
 """
 
 import asyncio
-import codecs
 import contextlib
 import logging
 import math
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from outlive.core.command import Command
-from outlive.core.cursor import BEGINNING
 from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
-from outlive.engine import Engine, OutputChunk, Process, ProcessFilter
-from outlive.engine.processes.process import until
+from outlive.engine import Engine, Process, ProcessFilter
 from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolPolicy, ToolSettings
-from outlive.frontends.mcp.tools.pages import News, has_more
+from outlive.frontends.mcp.tools.pages import News
+from outlive.frontends.mcp.tools.session_memory import SessionMemory
+from outlive.frontends.mcp.tools.waits import until_complete
 from outlive.operations.start import RunOptions
-from outlive.protocols.mcp.arguments import ToolOptions, WaitFor
+from outlive.protocols.mcp.arguments import ToolOptions
 from outlive.protocols.mcp.texts import error_text
 from outlive.server.terminal_calls import TerminalCalls
 
@@ -43,7 +43,7 @@ class Runner:
         settings: Limits and defaults.
         policy: Decides from the settings whether a command may run.
         terminals: Answers the terminal tools.
-        keys: Held while a key of `run` is looked up and its command is started.
+        memory: What it remembers of MCP sessions.
     """
 
     def __init__(self, engine: Engine, settings: ToolSettings, terminals: Terminals | None = None) -> None:
@@ -52,7 +52,7 @@ class Runner:
         self.settings = settings
         self.policy = ToolPolicy(settings)
         self.terminals = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
-        self.keys = asyncio.Lock()
+        self.memory = SessionMemory()
         self._endings: set[asyncio.Task[None]] = set()
         self._is_let_go = False
 
@@ -84,13 +84,21 @@ class Runner:
                 )
 
 
+def _never() -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of a tool: what it may use, its caller, and where its output goes meanwhile."""
+    """One call of a tool: what it may use, its caller, and where its output goes meanwhile.
+
+    `has_given_up` tells of a cancelled call whether it was a host's time limit, not a person, that has cancelled it.
+    """
 
     runner: Runner
     caller: Caller
     progress: Progress | None = None
+    has_given_up: Callable[[], bool] = _never
 
     def make_command(
         self,
@@ -112,8 +120,8 @@ class ToolCall:
             line=line, argv=argv, script=script, default_grace_s=grace_s, detached=True, **members
         )
 
-    async def start(self, command: Command, *, in_background: bool) -> Process:
-        """Start a command for the caller.
+    async def start(self, command: Command, *, in_background: bool) -> tuple[Process, bool]:
+        """Start a command for the caller, or find what its key has started; return whether it is new.
 
         Raises:
             OutliveError: As `Starts.start`.
@@ -122,13 +130,21 @@ class ToolCall:
         """
         process_id = new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
         try:
-            return await self.runner.engine.starts.start(
+            process = await self.runner.engine.starts.start(
                 command, owner=self.caller.owner, process_id=process_id
             )
         except asyncio.CancelledError:
             if not in_background:
                 await self.runner.abandon(process_id)
             raise
+        return process, process.process_id == process_id
+
+    async def leave(self, process: Process) -> None:
+        """End the process of a call that was cancelled; leave it to run where it is the host that lost its patience."""
+        if self.has_given_up():
+            self.runner.memory.give_up(process.process_id)
+        else:
+            await self.runner.abandon(process.process_id)
 
     async def run(self, command: Command, asked: ToolOptions) -> tuple[Process, float]:
         """Start a command of a documented tool and wait until it is complete; return it, and how long that might take.
@@ -149,7 +165,7 @@ class ToolCall:
         else:
             is_endless = self.caller.is_raw or self.progress is not None
             wait_s = math.inf if is_endless else self.runner.settings.wait_s
-        process = await self.start(command, in_background=wait_s <= 0)
+        process, _ = await self.start(command, in_background=wait_s <= 0)
         try:
             await self.wait(process, wait_s=wait_s)
         except asyncio.CancelledError:
@@ -164,7 +180,7 @@ class ToolCall:
         """
         deadline = asyncio.get_running_loop().time() + wait_s
         if self.progress is None:
-            await _until_complete(process, at=deadline)
+            await until_complete(process, at=None if deadline == math.inf else deadline)
             return
         woken = asyncio.Event()
         unsubscribe = process.subscribers.add(woken.set)
@@ -190,7 +206,7 @@ class ToolCall:
                 reported = clock()
             if is_over:
                 return
-            await _until_complete(process, at=min(deadline, reported + _COALESCE_S))
+            await until_complete(process, at=min(deadline, reported + _COALESCE_S))
             if not (process.is_complete or news.is_waiting):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(min(deadline, reported + heartbeat_s)):
@@ -241,96 +257,3 @@ def is_visible(process: Process, caller: Caller) -> bool:
     return owner.principal == caller.principal and (
         process.is_detached or owner.connection_id == caller.connection_id
     )
-
-
-async def _until_complete(process: Process, *, at: float) -> None:
-    """Return when the process is complete, or at that time of the loop's clock, which may be infinity."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout_at(None if at == math.inf else at):
-            await until(process, lambda one: one.is_complete)
-
-
-_LISTEN = "0A"  # the state's number in /proc/net/tcp (include/net/tcp_states.h)
-
-
-def is_listening(port: int) -> bool:
-    """Tell whether anything on this machine listens on a TCP port; reads /proc, and never connects to it."""
-    wanted = f":{port:04X}"
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError), open(table, encoding="ascii") as file:
-            for row in file:
-                words = row.split(maxsplit=4)
-                if len(words) > 3 and words[3] == _LISTEN and words[1].endswith(wanted):
-                    return True
-    return False
-
-
-_LOOK_S = 0.1  # a port has no event; ten looks a second cost a hundredth of a core
-
-
-async def wait_ready(process: Process, wanted: WaitFor, *, wait_s: float) -> None:
-    """Return when one of the wishes is met, when the process is complete, or after `wait_s`.
-
-    Cancellation: safe.
-    """
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + wait_s
-    finder = _Finder(process, wanted.text)
-    woken = asyncio.Event()
-    unsubscribe = process.subscribers.add(woken.set)
-    size, changed = -1, loop.time()
-    try:
-        while not process.is_complete and loop.time() < deadline:
-            woken.clear()
-            if finder.has_found() or (
-                wanted.port is not None and await asyncio.to_thread(is_listening, wanted.port)
-            ):
-                return
-            now = process.status.stdout_bytes + process.status.stderr_bytes
-            if now != size:
-                size, changed = now, loop.time()
-            at = deadline
-            if wanted.idle_s is not None:
-                if loop.time() - changed >= wanted.idle_s:
-                    return
-                at = min(at, changed + wanted.idle_s)
-            if wanted.port is not None:
-                at = min(at, loop.time() + _LOOK_S)
-            if finder.is_behind:
-                await asyncio.sleep(0)  # bounded work per turn
-                continue
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(at):
-                    await woken.wait()
-    finally:
-        unsubscribe()
-
-
-class _Finder:
-    """Looks for a text in new output, each stream for itself; holds no more than the text's length of it."""
-
-    def __init__(self, process: Process, text: str | None) -> None:
-        self._process = process
-        self._text = text
-        self._cursor = BEGINNING
-        self._ends = ["", ""]
-        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is output that was not looked at."""
-        return bool(self._text) and has_more(self._process, self._cursor)
-
-    def has_found(self) -> bool:
-        """Look at the next 64 KiB."""
-        if not self._text:
-            return False
-        chunks = self._process.log.read(self._cursor, 65536)
-        self._cursor = OutputChunk.after(self._cursor, chunks)
-        for chunk in chunks:
-            seen = self._ends[chunk.stream] + self._decoders[chunk.stream].decode(chunk.data)
-            if self._text in seen:
-                return True
-            keep = len(self._text) - 1
-            self._ends[chunk.stream] = seen[-keep:] if keep else ""
-        return False

@@ -22,6 +22,7 @@ from outlive.operations.schemas import arguments_schema
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Scope
 from outlive.protocols.mcp import arguments, schemas
+from outlive.protocols.mcp import lean as lean_arguments
 from outlive.protocols.mcp.schemas import Schema
 from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import read_text, terminals_text
@@ -44,7 +45,8 @@ class Tool:
         answer: The function that carries out a call whose arguments were checked.
         output: The schema of `structuredContent`; None where the answer is text alone.
         refuse: The answer for an error; the arguments are None where they are what is wrong.
-        is_terse: Whether its schema leaves out what a model need not know: the lean tools fit into 8 KB (promise S4.13).
+        listed: The arguments that its schema shows, where it is a tool for models: it takes all others, too, takes them as models
+            send them (`protocols.mcp.lenient`), and a host that loses its patience ends nothing. None for the documents' tools.
         result: The answer for a process that an earlier call of this tool has left running: such a call may become a task.
     """
 
@@ -56,13 +58,18 @@ class Tool:
     answer: Callable[[ToolCall, Any], Awaitable[Outcome]]
     output: Schema | None = None
     refuse: Callable[[OutliveError, Any], Outcome] = failed
-    is_terse: bool = False
+    listed: tuple[str, ...] | None = None
     result: Callable[[Runner, Process, TaskCall], Awaitable[Outcome]] | None = None
 
     @property
     def scope(self) -> Scope:
         """How much a caller must be allowed to call it."""
         return OPERATIONS[self.operation].scope
+
+    @property
+    def is_for_models(self) -> bool:
+        """Whether it is made for models, not for programs that go by the documents."""
+        return self.listed is not None
 
     def definition(self) -> Schema:
         """Return the MCP Tool object (MCP 2025-11-25, "Tools")."""
@@ -73,7 +80,7 @@ class Tool:
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": arguments_schema(self.arguments, is_terse=self.is_terse),
+            "inputSchema": arguments_schema(self.arguments, listed=self.listed),
             "annotations": {
                 "title": self.title,
                 "readOnlyHint": reads_only,
@@ -171,62 +178,84 @@ PROCESS_TOOLS = (
     ),
 )
 
+# The sentences are for models. What `run` warns of is what models do by habit, and what costs them a turn.
 LEAN_TOOLS = (
     Tool(
         name="run",
         title="Run",
-        description="Run a command. Answers at its end, when wait_for is met, or after wait_s with the command still "
-        "running; then use wait, read, send, control with its id. Output is kept: never run again to see more.",
+        description="Run a command and return its output and exit code. Output is kept and shortened for you: never pipe "
+        "into head, tail or grep, never run again to see more. stdin is empty. cd lasts only within a workspace. A "
+        "command that takes long goes on: use its id (p1) with wait, read, send, stop.",
         operation="execute",
-        arguments=arguments.RunArguments,
-        is_terse=True,
+        arguments=lean_arguments.RunArguments,
+        listed=(
+            "command",
+            "script",
+            "interpreter",
+            "cwd",
+            "env",
+            "pty",
+            "wait_s",
+            "wait_for",
+            "timeout",
+            "workspace",
+            "key",
+        ),
         answer=lean.run,
         result=lean.result,
     ),
     Tool(
         name="read",
         title="Read output",
-        description="Read a process's output, running or ended: from cursor on (to end), its last lines, or "
-        "matching lines.",
+        description="Show more output of a process, running or ended: what you have not seen yet, unless you ask for something.",
         operation="read",
-        arguments=arguments.ReadArguments,
-        is_terse=True,
+        arguments=lean_arguments.ReadArguments,
+        listed=("id", "grep", "context", "tail", "cursor", "end"),
         answer=lean.read,
     ),
     Tool(
         name="wait",
         title="Wait",
-        description="Wait until any or all of these processes have ended.",
+        description="Wait until processes end or ask something; shows their new output.",
         operation="wait",
-        arguments=arguments.WaitArguments,
-        is_terse=True,
+        arguments=lean_arguments.WaitArguments,
+        listed=("ids", "mode", "wait_for", "wait_s"),
         answer=lean.wait,
     ),
     Tool(
         name="send",
         title="Send input",
-        description="Write to a process started with stdin=pipe or pty; answers with what it then prints.",
+        description="Type into a process that was run with pty; returns its answer.",
         operation="write",
-        arguments=arguments.SendArguments,
-        is_terse=True,
+        arguments=lean_arguments.SendArguments,
+        listed=("id", "text", "keys", "eof"),
         answer=lean.send,
+    ),
+    Tool(
+        name="stop",
+        title="Stop",
+        description="Kill processes with everything they started.",
+        operation="control",
+        arguments=lean_arguments.StopArguments,
+        listed=("ids",),
+        answer=lean.stop,
     ),
     Tool(
         name="control",
         title="Control",
-        description="Pause, resume, cancel (TERM, then KILL) a whole process tree, or signal its main process.",
+        description="Pause, resume or signal a process.",
         operation="control",
-        arguments=arguments.ControlArguments,
-        is_terse=True,
+        arguments=lean_arguments.ControlArguments,
+        listed=("id", "action", "signal"),
         answer=lean.control,
     ),
     Tool(
         name="list",
         title="List",
-        description="List processes, newest first: those that run, or all.",
+        description="List the processes of your project.",
         operation="list",
-        arguments=arguments.ListArguments,
-        is_terse=True,
+        arguments=lean_arguments.ListArguments,
+        listed=("all",),
         answer=lean.list_all,
     ),
 )

@@ -168,10 +168,16 @@ class Toolbox:
         self.engine = engine
         self.settings = settings
         self._runner = runner = Runner(engine, settings, terminals)
+        self._all = {tool.name: tool for tools in TOOL_SETS.values() for tool in tools}
         self._sets = {name: {tool.name: tool for tool in tools} for name, tools in TOOL_SETS.items()}
         # All of them, whatever is offered now: a task may be of an earlier start with other settings.
         renderers = {tool.name: tool.result for tool in TOOL_SETS["all"] if tool.result is not None}
         self._tasks = ProcessTasks(runner, renderers)
+
+    def is_for_models(self, name: str) -> bool:
+        """Tell whether a tool is made for models: a time limit of its host ends no command of its."""
+        tool = self._all.get(name)
+        return tool is not None and tool.is_for_models
 
     def offers(self, name: str | None, caller: Caller) -> bool:
         """Tell whether a caller is offered a tool of that name."""
@@ -197,6 +203,7 @@ class Toolbox:
         caller: Caller,
         *,
         progress: Progress | None = None,
+        has_given_up: Callable[[], bool] = lambda: False,
     ) -> Outcome:
         """Run a tool.
 
@@ -207,6 +214,7 @@ class Toolbox:
             arguments: Its arguments as decoded JSON.
             caller: The client; it sees the processes of its principal.
             progress: Gets new output while the call waits, coalesced, and something at least every 60 s.
+            has_given_up: Tells of a call that is cancelled whether its host's patience was at its end (`ToolCall`).
 
         Raises:
             UnknownTool: There is no such tool.
@@ -226,8 +234,8 @@ class Toolbox:
             return failed(error)
         asked = None
         try:
-            asked = read_arguments(arguments, tool.arguments)
-            outcome = await tool.answer(ToolCall(self._runner, caller, progress), asked)
+            asked = read_arguments(arguments, tool.arguments, listed=tool.listed)
+            outcome = await tool.answer(ToolCall(self._runner, caller, progress, has_given_up), asked)
         except OutliveError as error:
             outcome = tool.refuse(error, asked)
         return await self._tasks.adopt(outcome) if caller.has_tasks else outcome

@@ -16,6 +16,7 @@ from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine, Process, ProcessFilter
+from outlive.frontends.mcp.tools.calls import Caller
 from outlive.frontends.mcp.tools.runner import ToolCall
 from outlive.protocols.mcp.results import WorkspaceState, parse_state
 
@@ -43,9 +44,9 @@ async def enter(call: ToolCall, name: str, command: Command) -> Command:
         raise InvalidRequest("invalid_params", text, hint="Leave out workspace, and pass cwd and env.")
     env: dict[str, str | None] = {}
     cwd = command.cwd
-    state = await _find(engine, name, call.caller.principal)
+    state = await _find(engine, name, call.caller)
     if state is not None:
-        env = state.environment(engine.environment)
+        env = state.environment()
         cwd = os.path.join(state.cwd, cwd or "") if cwd else state.cwd
     env |= command.env
     if command.line is not None and os.path.basename(engine.starts.shell) != "bash":
@@ -65,12 +66,17 @@ async def shown_workspace(process: Process) -> str | None:
     return f"{name} unchanged" if state is None else f"{name}:{state.cwd}"
 
 
-async def _find(engine: Engine, name: str, principal: str) -> WorkspaceState | None:
+async def _find(engine: Engine, name: str, caller: Caller) -> WorkspaceState | None:
     """Return what was left last, among the newest hundred commands that count at all; None in a new workspace."""
     before: str | None = None
     while True:
         wanted = ProcessFilter(
-            principal=principal, tags={_TAG: name}, active=False, detached=True, before=before
+            principal=caller.principal,
+            project=caller.project_root,
+            tags={_TAG: name},
+            active=False,
+            detached=True,
+            before=before,
         )
         page = await engine.queries.list(wanted, limit=_PAGE)
         by_end = sorted(filter(_counts, page), key=lambda record: record.ended_at or record.created_at)

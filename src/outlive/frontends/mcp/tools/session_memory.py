@@ -1,0 +1,66 @@
+"""What a server remembers of MCP sessions while it lives: output that was shown, and calls that hosts gave up on.
+
+Nothing depends on it: after a restart output may be shown once more, and a command goes on in any case.
+"""
+
+from collections import OrderedDict
+
+from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.identity import ProcessId
+from outlive.frontends.mcp.tools.calls import Caller
+
+# An agent's session has some hundred processes; those of a thousand sessions are 20 MB at the most.
+_MAX_SESSIONS = 1000
+_MAX_PROCESSES = 200
+_MAX_ABANDONED = 1000
+
+
+class SessionMemory:
+    """What each session has seen. Only the event loop uses it."""
+
+    def __init__(self) -> None:
+        """Remember nothing."""
+        self._shown: OrderedDict[str, OrderedDict[ProcessId, Cursor]] = OrderedDict()
+        self._given_up: OrderedDict[ProcessId, None] = OrderedDict()
+        self._patient: set[str] = set()
+
+    def shown(self, caller: Caller, process_id: ProcessId) -> Cursor:
+        """Return up to where a session has seen a process's output."""
+        seen = self._shown.get(_session_of(caller))
+        return BEGINNING if seen is None else seen.get(process_id, BEGINNING)
+
+    def note_shown(self, caller: Caller, process_id: ProcessId, cursor: Cursor) -> None:
+        """Remember that output up to `cursor` was shown; an earlier part that was read again changes nothing."""
+        seen = self._shown.setdefault(_session_of(caller), OrderedDict())
+        known = seen.get(process_id, BEGINNING)
+        seen[process_id] = Cursor(max(known.stdout, cursor.stdout), max(known.stderr, cursor.stderr))
+        seen.move_to_end(process_id)
+        self._shown.move_to_end(_session_of(caller))
+        if len(seen) > _MAX_PROCESSES:
+            seen.popitem(last=False)
+        if len(self._shown) > _MAX_SESSIONS:
+            self._shown.popitem(last=False)
+
+    def give_up(self, process_id: ProcessId) -> None:
+        """Remember that a host gave up the call which had started a process, and that the process goes on."""
+        self._given_up[process_id] = None
+        if len(self._given_up) > _MAX_ABANDONED:
+            self._given_up.popitem(last=False)
+
+    def take_given_up(self, process_id: ProcessId) -> bool:
+        """Tell whether a host gave up on a process, once."""
+        return self._given_up.pop(process_id, True) is None
+
+    def note_patience(self, caller: Caller) -> None:
+        """Remember that a client has waited longer than it would have without progress."""
+        if caller.client:
+            self._patient.add(f"{caller.principal} {caller.client}")
+
+    def is_patient(self, caller: Caller) -> bool:
+        """Tell whether a client has waited so long before."""
+        return f"{caller.principal} {caller.client}" in self._patient
+
+
+def _session_of(caller: Caller) -> str:
+    """Return what tells sessions apart; a client without MCP sessions has one for each project."""
+    return caller.connection_id or f"{caller.principal} {caller.project_root}"

@@ -1,0 +1,256 @@
+"""Waiting for what a model can act on: an end, a text, a port, a question, silence (promise S4.13.waits).
+
+`until_answerable` waits for one process, `until_any` for several. Nothing is polled but ports, which have no event: output and ends
+wake the wait, and `engine.questions` says when a process waits for input. Nothing is consumed, and nothing is ended.
+
+A call may wait as long as its host does (`longest_wait_s`): hosts give up after a minute, unless progress restarts their clock.
+"""
+
+import asyncio
+import codecs
+import contextlib
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Literal
+
+from outlive.core.cursor import BEGINNING, Cursor
+from outlive.engine import Engine, OutputChunk, Process
+from outlive.engine.processes.process import until
+from outlive.frontends.mcp.tools.calls import Caller, Progress
+from outlive.frontends.mcp.tools.pages import has_more
+from outlive.protocols.mcp.lean import WaitFor
+from outlive.protocols.plain import strip_ansi
+
+# Why a wait is over: the process is complete, a wish came true, it waits for input, or the time is up.
+Reason = Literal["end", "text", "port", "idle", "question", "time"]
+
+_LISTEN = "0A"  # the state's number in /proc/net/tcp (include/net/tcp_states.h)
+_LOOK_S = 0.1  # a port has no event; ten looks a second cost a hundredth of a core
+_NOTHING = WaitFor()
+
+
+def is_listening(port: int) -> bool:
+    """Tell whether anything on this machine listens on a TCP port; reads /proc, and never connects to it."""
+    wanted = f":{port:04X}"
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError), open(table, encoding="ascii") as file:
+            for row in file:
+                words = row.split(maxsplit=4)
+                if len(words) > 3 and words[3] == _LISTEN and words[1].endswith(wanted):
+                    return True
+    return False
+
+
+async def until_answerable(
+    engine: Engine,
+    process: Process,
+    wanted: WaitFor | None = None,
+    *,
+    wait_s: float,
+    start: Cursor = BEGINNING,
+    heeds_questions: bool = True,
+) -> Reason:
+    """Return when a wish is met, when the process asks something or is complete, or after `wait_s`.
+
+    Args:
+        engine: Knows which processes wait for input.
+        process: What is waited for.
+        wanted: The wishes; None for none.
+        wait_s: The most seconds.
+        start: A text is looked for from here on.
+        heeds_questions: Whether waiting for input is an answer.
+
+    Cancellation: safe.
+    """
+    wanted = wanted or _NOTHING
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_s
+    finder = _Finder(process, wanted.text, start)
+    woken = asyncio.Event()
+    unsubscribe = process.subscribers.add(woken.set)
+    # Silence counts from the first output on: a program that has said nothing yet has not fallen silent.
+    size, changed_at = start.stdout + start.stderr, None
+    try:
+        with engine.questions.watching(process):
+            while True:
+                woken.clear()
+                now = process.status.stdout_bytes + process.status.stderr_bytes
+                if now != size:
+                    size, changed_at = now, loop.time()
+                if finder.has_found():
+                    return "text"
+                if process.is_complete:
+                    return "end"
+                if finder.is_behind:
+                    await asyncio.sleep(0)  # bounded work per turn
+                    continue
+                if heeds_questions and process.waiting != "no":
+                    return "question"
+                if wanted.port is not None and await asyncio.to_thread(is_listening, wanted.port):
+                    return "port"
+                at = deadline
+                if wanted.idle_s is not None and changed_at is not None:
+                    if loop.time() - changed_at >= wanted.idle_s:
+                        return "idle"
+                    at = min(at, changed_at + wanted.idle_s)
+                if loop.time() >= deadline:
+                    return "time"
+                if wanted.port is not None:
+                    at = min(at, loop.time() + _LOOK_S)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(at):
+                        await woken.wait()
+    finally:
+        unsubscribe()
+
+
+async def until_any(
+    engine: Engine,
+    processes: list[Process],
+    wanted: WaitFor | None,
+    *,
+    wait_s: float,
+    needs_all: bool,
+    starts: list[Cursor],
+) -> None:
+    """Return when one of the processes is answerable (or all are, with `needs_all`), or after `wait_s`.
+
+    A question of any of them is an answer in either case: without it that process would never end.
+
+    Cancellation: safe.
+    """
+    waits = {
+        asyncio.create_task(until_answerable(engine, process, wanted, wait_s=wait_s, start=start))
+        for process, start in zip(processes, starts, strict=True)
+    }
+    try:
+        left = waits
+        while left:
+            done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+            if not needs_all or any(one.result() == "question" for one in done):
+                return
+    finally:
+        for one in waits:
+            one.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+
+class _Finder:
+    """Looks for a text in new output, each stream for itself; holds no more than the text's length of it."""
+
+    def __init__(self, process: Process, text: str | None, start: Cursor) -> None:
+        self._process = process
+        self._text = text
+        self._cursor = start
+        self._ends = ["", ""]
+        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is output that was not looked at."""
+        return bool(self._text) and has_more(self._process, self._cursor)
+
+    def has_found(self) -> bool:
+        """Look at the next 64 KiB."""
+        if not self._text:
+            return False
+        chunks = self._process.log.read(self._cursor, 65536)
+        self._cursor = OutputChunk.after(self._cursor, chunks)
+        for chunk in chunks:
+            seen = self._ends[chunk.stream] + self._decoders[chunk.stream].decode(chunk.data)
+            if self._text in seen:
+                return True
+            keep = len(self._text) - 1
+            self._ends[chunk.stream] = seen[-keep:] if keep else ""
+        return False
+
+
+_TAIL_BYTES = 4096  # of output, among which the newest line is looked for
+_MOST_CHARACTERS = 200
+_BLANK = re.compile(r"\s+")
+
+
+@contextlib.asynccontextmanager
+async def reporting(
+    processes: list[Process], progress: Progress | None, *, every_s: float
+) -> AsyncIterator[None]:
+    """Report the newest line of output to a client that shows progress, at least every `every_s`, while the block runs."""
+    if progress is None:
+        yield
+        return
+    task = asyncio.create_task(_report(processes, progress, every_s=every_s), name="progress")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _report(processes: list[Process], progress: Progress, *, every_s: float) -> None:
+    clock = asyncio.get_running_loop().time
+    begun = clock()
+    while True:
+        await asyncio.sleep(every_s)
+        shown = [newest_line(process) for process in processes if not process.is_complete]
+        lines = " | ".join(filter(None, shown))
+        # A message at each turn, also without output: what restarts a host's clock is the message.
+        await progress(
+            f"{clock() - begun:.0f} s: {lines}" if lines else f"{clock() - begun:.0f} s, no output yet"
+        )
+
+
+def newest_line(process: Process) -> str:
+    """Return the newest line of output that shows something, cut to what fits a status bar."""
+    log = process.log
+    text = b"".join(chunk.data for chunk in log.read(log.tail_cursor(_TAIL_BYTES), _TAIL_BYTES)).decode(
+        "utf-8", "replace"
+    )
+    for line in reversed(text.splitlines()):
+        plain = _BLANK.sub(" ", strip_ansi(line)).strip()
+        if plain:
+            return plain[-_MOST_CHARACTERS:]
+    return ""
+
+
+_DEFAULT_WAIT_S = 45.0  # many hosts give up after a minute
+_MOST_WAIT_S = 50.0
+_LONGEST_WAIT_S = 25 * 60.0  # a person that looks at the screen has lost patience long before
+_RAW_WAIT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a call may wait: `usual_s` where it does not say, `most_s` whatever it says."""
+
+    usual_s: float
+    most_s: float
+
+    def seconds(self, asked_s: float | None) -> float:
+        """Return how long a call waits that asks for `asked_s`."""
+        return min(self.usual_s if asked_s is None else asked_s, self.most_s)
+
+
+def patience_of(
+    caller: Caller, *, has_progress: bool, is_patient: bool, usual_s: float = _DEFAULT_WAIT_S
+) -> Patience:
+    """Return how long the calls of a caller may wait.
+
+    Args:
+        caller: The client. A raw one is a program that says itself how long it waits.
+        has_progress: Whether it asked for progress.
+        is_patient: Whether progress restarts its host's clock, as far as is known.
+        usual_s: The setting `wait`.
+    """
+    if caller.is_raw:
+        return Patience(usual_s, _RAW_WAIT_S)
+    if has_progress and is_patient:
+        return Patience(_LONGEST_WAIT_S, _LONGEST_WAIT_S)
+    return Patience(min(usual_s, _MOST_WAIT_S), _MOST_WAIT_S)
+
+
+async def until_complete(process: Process, *, at: float | None) -> None:
+    """Return when a process is complete, or at that time of the loop's clock (None: never before)."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout_at(at):
+            await until(process, lambda one: one.is_complete)
