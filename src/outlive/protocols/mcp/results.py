@@ -117,6 +117,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MAX_WORD_BYTES = 131_071
 # Variables that each shell and each terminal sets anew: the shell's depth, the last word, the folder, the window.
 _OWN = frozenset({"SHLVL", "_", "PWD", "TERM", "LINES", "COLUMNS"})
+_STARTUP_FILE = "BASH_ENV"
 _OURS = "OUTLIVE_"  # our own variables belong to one process, and are not carried to the next
 
 
@@ -130,11 +131,12 @@ class WorkspaceState:
     cwd: str
     variables: Mapping[str, str | None]
 
-    def environment(self) -> dict[str, str | None]:
-        """Return what turns the caller's environment into this one, and tells the next shell what of it was carried so far."""
-        carried = " ".join(name for name, value in self.variables.items() if value is not None)
-        removed = " ".join(name for name, value in self.variables.items() if value is None)
-        return {**self.variables, "OUTLIVE_CARRIED": carried, "OUTLIVE_REMOVED": removed}
+
+def carried_environment(variables: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return variables that go on in a workspace, and the two that tell its shell which they are (`workspace.bash`)."""
+    carried = " ".join(name for name, value in variables.items() if value is not None)
+    removed = " ".join(name for name, value in variables.items() if value is None)
+    return {**variables, "OUTLIVE_CARRIED": carried, "OUTLIVE_REMOVED": removed}
 
 
 def parse_state(data: bytes) -> WorkspaceState | None:
@@ -148,6 +150,8 @@ def parse_state(data: bytes) -> WorkspaceState | None:
         name, separator, value = word.decode("utf-8", "surrogateescape").partition("=")
         if not _NAME.fullmatch(name):
             return None
+        if name == _STARTUP_FILE and not separator:
+            continue  # it was the prelude's own, which every command of a workspace begins with
         if _is_carried(name) and len(word) < _MAX_WORD_BYTES:
             variables[name] = value if separator else None
     return WorkspaceState(cwd=folder[:-1].decode("utf-8", "surrogateescape"), variables=variables)

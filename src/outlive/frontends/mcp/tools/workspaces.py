@@ -18,7 +18,7 @@ from outlive.core.process import ProcessRecord
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.frontends.mcp.tools.runner import ToolCall
-from outlive.protocols.mcp.results import WorkspaceState, parse_state
+from outlive.protocols.mcp.results import WorkspaceState, carried_environment, parse_state
 
 _TAG = "workspace"
 _PRELUDE = str(Path(__file__).with_name("workspace.bash"))
@@ -46,13 +46,15 @@ async def enter(call: ToolCall, name: str, command: Command) -> Command:
     cwd = command.cwd
     state = await _find(engine, name, call.caller)
     if state is not None:
-        env = state.environment()
+        env = dict(state.variables)
         cwd = os.path.join(state.cwd, cwd or "") if cwd else state.cwd
     env |= command.env
     if command.line is not None and os.path.basename(engine.starts.shell) != "bash":
         text = f"A workspace needs bash; the shell here is {engine.starts.shell}."
         raise InvalidRequest("invalid_params", text, hint="Install bash, or leave out workspace.")
     prelude = None if command.line is None else _PRELUDE
+    if prelude is not None:
+        env = carried_environment(env)
     return replace(command, cwd=cwd, env=env, prelude=prelude, tags={**command.tags, _TAG: name})
 
 
