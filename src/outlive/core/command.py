@@ -174,7 +174,8 @@ class Command:
     "lent" the caller has passed a descriptor to the keeper beforehand, under the process id. Times are seconds, sizes bytes; None
     takes the server's default.
 
-    `key` names the process for its caller's project: a command with the key of an earlier one is not started again.
+    `project` is the folder within which, for each principal, short ids and keys are unique; it is no wall. `key` names the process
+    there: a command with the key of an earlier one is not started again.
 
     `grant` asks for a token of the command's own ("run", "read:1h"); `granted` is what the engine made of it, and no caller
     sets it.
@@ -204,6 +205,7 @@ class Command:
     after_exit: AfterExit = "keep"
     detached: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
+    project: str | None = None
     key: str | None = None
     group: str | None = None
     group_limit: int | None = None

@@ -31,12 +31,10 @@ class Owner:
 
     `inside` matters only at the start: the process of ours in whose tree the caller lives. `door` (the frontend) and `address`
     ("127.0.0.1:50124", "unix pid 4711") are for the audit log only. An administrator (`is_admin`) may choose a weaker profile
-    than the default. `project` is the folder whose processes share short ids, keys and workspaces (None: those of no project); it
-    separates nothing between principals, and is no wall.
+    than the default.
     """
 
     principal: str
-    project: str | None = None
     connection_id: str | None = None
     request_id: str | None = None
     inside: str | None = None
@@ -55,7 +53,8 @@ class ProcessRecord:
     `error` is None for a natural end, else one sentence. `is_complete`: it has ended, and its output is complete.
     `is_unknown`: it runs on a node that is away, or is still being found after a restart; the rest is what was known last.
     `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values are in no file.
-    `number` is its short id within its principal's project, from 1: "p7" for 7. `key` is the name under which its caller finds it
+    `project` is the folder whose processes share short ids, keys and workspaces (None: those of no project). `number` is its short
+    id there, from 1: "p7" for 7. `key` is the name under which its caller finds it
     again instead of starting it twice.
     `output_lost`: some of its output is not in the log, and no gap stands for it; `lost_bytes` says how much, if that is
     known. `approval`: the approval that it needed; not known for a process that only the index remembers. `terminal`: it is
@@ -97,6 +96,7 @@ class ProcessRecord:
     tags: Mapping[str, str] = field(default_factory=dict)
     group: str | None = None
     command_id: str | None = None
+    project: str | None = None
     number: int | None = None
     key: str | None = None
     approval: ApprovalState | None = None

@@ -81,6 +81,10 @@ TagValue = Annotated[str, Meta(max_length=MAX_TAG_VALUE)]
 Tags = Annotated[dict[TagName, TagValue], Meta(max_length=MAX_TAGS)]
 TagChanges = Annotated[dict[TagName, TagValue | None], Meta(max_length=MAX_TAGS)]
 Group = Annotated[str, Meta(min_length=1, max_length=128)]
+Key = Annotated[str, Meta(min_length=1, max_length=200)]
+ProjectFolder = Annotated[
+    str, Meta(pattern="^/", max_length=4096)
+]  # absolute; a longer path has no name (PATH_MAX)
 # "local", "docker", or a node's name, which is one label of a host's name (RFC 1035, section 2.3.4).
 BackendName = Annotated[str, Meta(min_length=1, max_length=63)]
 # The members of `core.command.Profile`: as text, so that schemas list the words where they are used.

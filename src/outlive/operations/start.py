@@ -21,8 +21,10 @@ from outlive.operations.requests import (
     Cpus,
     GrantText,
     Group,
+    Key,
     LimitCount,
     ProfileName,
+    ProjectFolder,
     Seconds,
     Tags,
     Text,
@@ -150,6 +152,16 @@ class StartOptions(RunOptions, kw_only=True, frozen=True):
     after_exit: Annotated[
         AfterExit, Meta(description="What happens to processes that it leaves running.")
     ] = "keep"
+    project: Annotated[
+        ProjectFolder | None,
+        Meta(description="The folder that it belongs to: short ids and keys are unique there."),
+    ] = None
+    key: Annotated[
+        Key | None,
+        Meta(
+            description="A name in the project: a start with the key of an earlier one answers for that, and runs nothing."
+        ),
+    ] = None
     grant: Annotated[
         GrantText | None,
         Meta(
@@ -177,6 +189,8 @@ class StartOptions(RunOptions, kw_only=True, frozen=True):
             "output_limit": self.output_limit,
             "on_limit": self.on_limit,
             "after_exit": self.after_exit,
+            "project": self.project,
+            "key": self.key,
             "grant": self.grant,
         }
 

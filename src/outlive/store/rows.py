@@ -168,7 +168,7 @@ class StoredProcess:
             None if self.ended_boot is None else self.ended_boot.boottime_ns,
             _lost(record),
             record.redacted or None,
-            _text(record.owner.project),
+            _text(record.project),
             record.number,
             _text(record.key),
         )
@@ -190,7 +190,6 @@ class StoredProcess:
                 principal=row.word("principal"),
                 connection_id=row.text("connection_id"),
                 request_id=row.text("request_id"),
-                project=row.text("project"),
             ),
             stdio=row.word("stdio"),
             stdin=row.word("stdin"),
@@ -221,6 +220,7 @@ class StoredProcess:
             terminal=read_terminal(json.loads(row.text("terminal") or "null")),
             location=_location(row.text("location")),
             redacted=row.count("redacted"),
+            project=row.text("project"),
             number=row.number("number"),
             key=row.text("start_key"),
         )
@@ -323,7 +323,7 @@ class ProcessFilter:
             and (self.connection_id is None or owner.connection_id == self.connection_id)
             and (self.request_id is None or owner.request_id == self.request_id)
             and (self.command_id is None or record.command_id == self.command_id)
-            and (self.project is None or (owner.project or "") == self.project)
+            and (self.project is None or (record.project or "") == self.project)
             and (self.number is None or record.number == self.number)
             and (self.key is None or record.key == self.key)
             and (self.pid is None or record.pid == self.pid)

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
-from outlive.core.process import Owner, ProcessRecord
+from outlive.core.process import ProcessRecord
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter
+
+Place = tuple[str, str]  # a principal, and one of its projects: empty for none
 
 _COUNTER = "command_id"
 _BLOCK = 1000
@@ -58,15 +60,14 @@ class ShortIds:
         """Know no project yet: each one's counter is read at its first start."""
         self._registry = registry
         self._queries = queries
-        self._last: dict[tuple[str, str], int] = {}
+        self._last: dict[Place, int] = {}
         self._lock = asyncio.Lock()
 
-    async def prepare(self, owner: Owner) -> None:
-        """Read the counter of the owner's project, unless it is known.
+    async def prepare(self, place: Place) -> None:
+        """Read the counter of a project, unless it is known.
 
         Cancellation: safe.
         """
-        place = _place(owner)
         if place in self._last:
             return
         async with self._lock:
@@ -74,23 +75,18 @@ class ShortIds:
                 return
             counted = await self._registry.counter(_counter(place))
             # A server that was killed may not have committed its last count, but the process is found by its folder.
-            wanted = ProcessFilter(principal=owner.principal, project=place[1])
+            wanted = ProcessFilter(principal=place[0], project=place[1])
             newest = await self._queries.list(wanted, limit=1)
             self._last[place] = max([counted, *(record.number or 0 for record in newest)])
 
-    def new(self, owner: Owner) -> int:
-        """Return the next number of the owner's project; `prepare` was awaited before."""
-        place = _place(owner)
+    def new(self, place: Place) -> int:
+        """Return the next number of a project; `prepare` was awaited before."""
         self._last[place] = number = self._last[place] + 1
         self._registry.count_to(_counter(place), number)
         return number
 
 
-def _place(owner: Owner) -> tuple[str, str]:
-    return owner.principal, owner.project or ""
-
-
-def _counter(place: tuple[str, str]) -> str:
+def _counter(place: Place) -> str:
     principal, project = place
     return f"short_id {principal} {project}"
 
@@ -104,9 +100,9 @@ class StartKeys:
         self._locks: dict[tuple[str, str, str], tuple[asyncio.Lock, int]] = {}
 
     @contextlib.asynccontextmanager
-    async def held(self, key: str, owner: Owner) -> AsyncIterator[None]:
+    async def held(self, key: str, place: Place) -> AsyncIterator[None]:
         """Let one start of a key at a time pass: two at once must not both find nothing."""
-        name = (*_place(owner), key)
+        name = (*place, key)
         lock, waiting = self._locks.get(name, (asyncio.Lock(), 0))
         self._locks[name] = lock, waiting + 1
         try:
@@ -119,19 +115,19 @@ class StartKeys:
             else:
                 self._locks[name] = lock, waiting - 1
 
-    async def find(self, key: str, command: Command, owner: Owner, *, text: str) -> Process | None:
+    async def find(self, key: str, command: Command, place: Place, *, text: str) -> Process | None:
         """Return the newest process that was started with this key; None when there is none.
 
         Args:
             key: The key.
             command: What the caller wants to start now.
-            owner: The caller.
+            place: The caller's project.
             text: The command as a record shows it.
 
         Raises:
             InvalidRequest: `key_taken`: the key belongs to another command.
         """
-        principal, project = _place(owner)
+        principal, project = place
         wanted = ProcessFilter(principal=principal, project=project, key=key)
         for record in await self._queries.list(wanted, limit=1):
             process = await self._queries.find(record.process_id)

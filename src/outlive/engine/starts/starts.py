@@ -177,6 +177,7 @@ def new_record(
         tags=dict(command.tags),
         group=command.group,
         command_id=command_id,
+        project=command.project,
         number=number,
         key=command.key,
         sandbox=resolved.sandbox,
@@ -325,9 +326,10 @@ class Starts:
         if command.key is None:
             async with self._slots.of(owner.principal):
                 return await self._start(command, owner, process_id=process_id, now_ns=now_ns)
-        async with self._names.keys.held(command.key, owner), self._slots.of(owner.principal):
+        place = (owner.principal, command.project or "")
+        async with self._names.keys.held(command.key, place), self._slots.of(owner.principal):
             text = self._redaction.texts(command.env_secrets)(command.text)
-            known = await self._names.keys.find(command.key, command, owner, text=text)
+            known = await self._names.keys.find(command.key, command, place, text=text)
             return known or await self._start(command, owner, process_id=process_id, now_ns=now_ns)
 
     async def _start(self, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int) -> Process:
@@ -335,9 +337,10 @@ class Starts:
         settings, redaction = self._settings, self._redaction
         hide = redaction.texts(secrets := command.env_secrets)
         command = self._preparation.adapted(command)
+        place = (owner.principal, command.project or "")
         try:
             self._table.processes.check_count(owner.principal, settings.max_processes)
-            await self._names.short_ids.prepare(owner)
+            await self._names.short_ids.prepare(place)
             resolved = await self._preparation.prepare(command, owner, process_id)
             approval = await self._approvals.needed_for(command, resolved) if self._has_rules else None
         except OutliveError as error:
@@ -353,7 +356,7 @@ class Starts:
             owner,
             process_id=process_id,
             command_id=self._names.command_ids.new(now_ns // 1_000_000_000),
-            number=self._names.short_ids.new(owner),
+            number=self._names.short_ids.new(place),
             created_ns=now_ns,
             settings=settings,
             folder=folder,

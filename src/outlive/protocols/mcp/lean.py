@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from outlive.operations.requests import Seconds, Text, Timeout, WaitSeconds, Words, WorkspaceName
+from outlive.operations.requests import Key, Seconds, Text, Timeout, WaitSeconds, Words, WorkspaceName
 from outlive.operations.start import RunOptions, check_one_way
 from outlive.protocols.terminal.typed import check_keys
 
@@ -75,7 +75,7 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
     budget: _Budget | None = None
     raw: _Raw = False
     key: Annotated[
-        str | None,
+        Key | None,
         Meta(description="Name of this run: the same key again returns its result, and runs nothing."),
     ] = None
     workspace: Annotated[

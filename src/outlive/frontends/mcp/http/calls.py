@@ -22,6 +22,7 @@ from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp.http.requests import Message
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress
 from outlive.frontends.mcp.tools.toolbox import Toolbox
+from outlive.protocols.mcp.hosts import host_of, is_timeout_reason, names_known_limit
 from outlive.protocols.mcp.texts import TERMINATED
 
 _Key = tuple[str, str | None, str | None]
@@ -43,15 +44,23 @@ class InFlight:
         table: All requests in flight, this one among them.
         key: Its place there.
         made_by: The client that sent it.
+        client: The name of its program.
+        begun_at: When it came, by the loop's clock.
         note: The reason for its process's end when the caller has cancelled the request; None while it has not.
+        tool: The tool that it calls, once there is a task.
         task: The tool call in it, once there is one.
+        is_given_up: The host has lost its patience: what the call has started goes on.
     """
 
     table: dict[_Key, "InFlight"]
     key: _Key
     made_by: Owner
+    client: str
+    begun_at: float
     note: str | None = None
+    tool: str = ""
     task: asyncio.Task[Outcome | Exception] | None = None
+    is_given_up: bool = False
 
     def is_cancelled(self) -> bool:
         """Tell whether its caller has cancelled it; a method, because that changes while a task waits."""
@@ -86,7 +95,10 @@ class Calls:
         Of two requests with one id, which no client may send, the newer one is found.
         """
         key = _key_of(caller)
-        request = self._in_flight[key] = InFlight(self._in_flight, key, caller.owner)
+        begun_at = asyncio.get_running_loop().time()
+        request = self._in_flight[key] = InFlight(
+            self._in_flight, key, caller.owner, client=caller.client, begun_at=begun_at
+        )
         return request
 
     async def call(
@@ -99,12 +111,14 @@ class Calls:
 
         Cancellation: stops what the call started, unless it runs in the background.
         """
-        work = self._settle(name, arguments, caller, progress)
         expected = self._in_flight.get(_key_of(caller))
-        if expected is not None and expected.task is None:
-            return await self._run(expected, work)
-        with contextlib.closing(self.expect(caller)) as call:
-            return await self._run(call, work)
+        with contextlib.ExitStack() as own:
+            if expected is not None and expected.task is None:
+                call = expected
+            else:
+                call = own.enter_context(contextlib.closing(self.expect(caller)))
+            call.tool = name
+            return await self._run(call, self._settle(name, arguments, caller, progress, call))
 
     async def _run(self, call: InFlight, work: Coroutine[Any, Any, Outcome | Exception]) -> Outcome:
         if call.is_cancelled():
@@ -117,11 +131,15 @@ class Calls:
             # Not awaited itself: the SDK cancels at every await of its scope, a task once.
             await asyncio.wait({task})
         except asyncio.CancelledError:
+            # A revision without cancel notifications: the client has closed the response stream, and gave no reason.
+            call.is_given_up = self._is_given_up(call, reason="")
             task.cancel()
             raise
         settled = Outcome(text="") if task.cancelled() else task.result()
         if isinstance(settled, Exception):
             raise settled
+        if call.is_given_up:
+            return Outcome(text="[The client gave up this call: what it has started goes on.]")
         return terminated(settled) if call.is_cancelled() or task.cancelled() else settled
 
     async def cancel(self, caller: Caller, *, reason: str) -> None:
@@ -139,11 +157,28 @@ class Calls:
         process = await self._checked(call, caller)
         if call is not None:
             call.note = note
+            if self._is_given_up(call, reason=reason):
+                call.is_given_up = True
+                if call.task is not None:
+                    call.task.cancel()
+                return
         process = process or await self._process_of(caller)
         if process is not None:
             await self.end(process, caller, note=note)
         elif call is not None and call.task is not None:
             call.task.cancel()  # it has not started anything yet, or waits for what others started
+
+    def _is_given_up(self, call: InFlight, *, reason: str) -> bool:
+        """Tell whether a cancel is a host's time limit: a person who cancels wants the end, a clock knows nothing of the command.
+
+        Only tools that are made for models tell the two apart (promise S4.13.waits); the documents' tools end what they run (S4.6).
+        """
+        if not self._toolbox.is_for_models(call.tool):
+            return False
+        elapsed_s = asyncio.get_running_loop().time() - call.begun_at
+        return is_timeout_reason(reason) or (
+            not reason and names_known_limit(elapsed_s, host_of(call.client))
+        )
 
     async def _checked(self, call: InFlight | None, caller: Caller) -> Process | None:
         """Let a caller cancel a request; return the process that was looked at for that.
@@ -189,10 +224,17 @@ class Calls:
         return None if process.is_ended else process
 
     async def _settle(
-        self, name: str, arguments: Mapping[str, object], caller: Caller, progress: Progress | None
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        caller: Caller,
+        progress: Progress | None,
+        call: InFlight,
     ) -> Outcome | Exception:
         try:
-            return await self._toolbox.call(name, arguments, caller, progress=progress)
+            return await self._toolbox.call(
+                name, arguments, caller, progress=progress, has_given_up=lambda: call.is_given_up
+            )
         except Exception as error:  # noqa: BLE001 -- raised again where the call is awaited
             return error
 

@@ -7,26 +7,23 @@ again. Nothing of it is written down: an environment holds secrets.
 
 import hashlib
 from collections import OrderedDict
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
 from outlive.core.tool_sets import ToolSet
 from outlive.frontends.mcp.tools.calls import Project
+from outlive.operations.requests import ProjectFolder
 from outlive.protocols.mcp.project import MAX_ENVIRONMENT_BYTES
 
 # A host has one project for each of its windows. The oldest is forgotten first, and sent again when it is needed.
 _MAX_OF_PRINCIPAL = 128
 
-_Path = Annotated[str, Meta(pattern="^/", max_length=4096)]
-
 
 class ProjectRequest(msgspec.Struct, kw_only=True, frozen=True):
     """What a relay sends of its host: absolute paths, the environment, and the tool set that it was configured for."""
 
-    cwd: _Path
-    root: _Path
+    cwd: ProjectFolder
+    root: ProjectFolder
     env: dict[str, str] = {}
     tools: ToolSet | None = None
 

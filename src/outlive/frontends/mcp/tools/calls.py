@@ -58,7 +58,6 @@ class Caller:
         """The owner of a process that it starts, and the author of what it does to others."""
         return Owner(
             principal=self.principal,
-            project=self.project_root or None,
             connection_id=self.connection_id,
             request_id=self.request_id,
             inside=self.access.inside,

@@ -115,7 +115,7 @@ class ToolCall:
         """
         grace_s = self.runner.settings.termination_timeout_s
         if (project := self.caller.project) is not None:
-            members = {"caller_cwd": project.cwd, "caller_env": project.env, **members}
+            members |= {"caller_cwd": project.cwd, "caller_env": project.env, "project": project.root}
         return asked.make_command(
             line=line, argv=argv, script=script, default_grace_s=grace_s, detached=True, **members
         )

@@ -19,6 +19,7 @@ from outlive.engine import Engine, OutputChunk, Process
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.tools.calls import Caller, Progress
 from outlive.frontends.mcp.tools.pages import has_more
+from outlive.protocols.mcp.hosts import host_of
 from outlive.protocols.mcp.lean import WaitFor
 from outlive.protocols.plain import strip_ansi
 
@@ -239,12 +240,12 @@ def patience_of(
     Args:
         caller: The client. A raw one is a program that says itself how long it waits.
         has_progress: Whether it asked for progress.
-        is_patient: Whether progress restarts its host's clock, as far as is known.
+        is_patient: Whether progress was seen to restart its host's clock.
         usual_s: The setting `wait`.
     """
     if caller.is_raw:
         return Patience(usual_s, _RAW_WAIT_S)
-    if has_progress and is_patient:
+    if has_progress and (is_patient or host_of(caller.client).restarts_at_progress):
         return Patience(_LONGEST_WAIT_S, _LONGEST_WAIT_S)
     return Patience(min(usual_s, _MOST_WAIT_S), _MOST_WAIT_S)
 
