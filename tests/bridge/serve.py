@@ -21,7 +21,6 @@ from outlive.cli.server import server_process as running
 from outlive.core.errors import OutliveError
 from outlive.core.terminal import ENGINE
 from outlive.engine.terminals import NewTerminal, Terminals
-from outlive.frontends.bridge.own import owner_of
 from outlive.server.access.guard import access_of
 
 PATH = "/test/terminals"
@@ -49,7 +48,7 @@ class _WithDoor(Application):
 
 
 async def _do(terminals: Terminals, request: Request, asked: dict[str, Any]) -> object:
-    by = owner_of(access_of(request.scope))
+    by = access_of(request.scope).owner("bridge")
     verb = asked.pop("verb")
     if verb == "terminals":
         return [dataclasses.asdict(one) for one in await terminals.terminals(by)]

@@ -28,6 +28,7 @@ from enum import IntEnum
 from typing import Any
 
 from outlive.core.errors import AccessDenied, InvalidRequest, StoreCorrupt
+from outlive.core.process import Owner
 
 PAGE_HINT = (
     "Let the page show a token (`outlive token create`), or start the server with --allow-origin ORIGIN, "
@@ -59,6 +60,18 @@ class Access:
     scope: Scope
     address: str = ""
     inside: str | None = None
+
+    def owner(self, door: str, *, connection_id: str | None = None, request_id: str | None = None) -> Owner:
+        """Return the owner of what it starts by a frontend, and the author of what it does there."""
+        return Owner(
+            principal=self.principal,
+            connection_id=connection_id,
+            request_id=request_id,
+            inside=self.inside,
+            is_admin=self.scope >= Scope.ADMIN,
+            door=door,
+            address=self.address,
+        )
 
     def require(self, scope: Scope) -> None:
         """Do nothing for a caller that has this scope or a wider one.

@@ -14,7 +14,6 @@ from outlive.core.terminal import ENGINE, TerminalInfo
 from outlive.engine import Engine
 from outlive.engine.terminals import NewTerminal, Terminals
 from outlive.frontends.bridge.extension import Extension, new_request_id
-from outlive.policy.access import Access, Scope
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import TerminalWanted
 
@@ -56,7 +55,7 @@ class OwnExtensions:
 
     async def _greet(self, shown: "_Shown") -> None:
         """Send a new extension the list of its terminals (decision 100)."""
-        by = owner_of(shown.extension.access)
+        by = shown.extension.access.owner("bridge")
         known: list[TerminalInfo] = []
         with contextlib.suppress(OutliveError):  # a server whose engine has no terminals: the list is empty
             known = list(await self._terminals.host(ENGINE).terminals(by))
@@ -69,7 +68,7 @@ class OwnExtensions:
 
     async def _open_wanted(self, shown: "_Shown", wanted: TerminalWanted) -> None:
         extension = shown.extension
-        by = owner_of(extension.access, request_id=wanted.request_id)
+        by = extension.access.owner("bridge", request_id=wanted.request_id)
         try:
             new = NewTerminal(name=wanted.terminal_name, cwd=wanted.cwd)
             terminal = await self._terminals.host(ENGINE).create(new, by)
@@ -109,15 +108,3 @@ class _Shown:
             self.extension.spawn(self.extension.send(closed))
         elif not self.is_greeted and event.record.owner.principal == self.extension.access.principal:
             self.missed.add(process_id)
-
-
-def owner_of(access: Access, *, request_id: str | None = None) -> Owner:
-    """Return the caller that an extension's requests count as."""
-    return Owner(
-        principal=access.principal,
-        request_id=request_id,
-        inside=access.inside,
-        is_admin=access.scope >= Scope.ADMIN,
-        door="bridge",
-        address=access.address,
-    )

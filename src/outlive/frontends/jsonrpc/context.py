@@ -59,15 +59,7 @@ class Context:
 
     def owner(self, request_id: str | None = None) -> Owner:
         """Return the identity of this client."""
-        return Owner(
-            principal=self.session.principal,
-            connection_id=self.session.session_id,
-            request_id=request_id,
-            inside=self.access.inside,
-            door="jsonrpc",
-            address=self.access.address,
-            is_admin=self.access.scope >= Scope.ADMIN,
-        )
+        return self.access.owner("jsonrpc", connection_id=self.session.session_id, request_id=request_id)
 
     async def find(self, process_id: str | None) -> Process:
         """Return the process that is meant: by id, or the one that runs in this session.

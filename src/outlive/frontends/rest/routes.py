@@ -116,15 +116,7 @@ class RestCall:
 
     def owner(self, *, connection_id: str | None = None, request_id: str | None = None) -> Owner:
         """Return the owner of a process that the caller starts."""
-        return Owner(
-            principal=self.access.principal,
-            connection_id=connection_id,
-            request_id=request_id,
-            inside=self.access.inside,
-            is_admin=self.access.scope >= Scope.ADMIN,
-            door="rest",
-            address=self.access.address,
-        )
+        return self.access.owner("rest", connection_id=connection_id, request_id=request_id)
 
     def publish_denial(self, error: AccessDenied) -> None:
         """Publish that the caller may not do what it asked for."""

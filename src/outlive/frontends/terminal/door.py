@@ -54,7 +54,7 @@ class TerminalFrontend:
 
     async def _serve(self, websocket: WebSocket) -> None:
         access = access_of(websocket.scope)
-        owner = _owner(access)
+        owner = access.owner("terminal")
         subprotocol = chosen_subprotocol(websocket.scope["subprotocols"])
         try:
             self._check_crowd(access.principal)
@@ -145,16 +145,6 @@ async def send_refusal(
     """Refuse an upgrade in plain JSON. Hints use REST's words, because clients of this path find processes by REST."""
     hint = worded(error, hint, "rest")
     await send_error(scope, send, status=status, error=error, message=message, hint=hint, headers=headers)
-
-
-def _owner(access: Access) -> Owner:
-    return Owner(
-        principal=access.principal,
-        inside=access.inside,
-        is_admin=access.scope >= Scope.ADMIN,
-        door="terminal",
-        address=access.address,
-    )
 
 
 def _unknown(name: str) -> ProcessNotFound:

@@ -11,7 +11,7 @@ from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.process import Owner
 from outlive.core.tool_sets import ToolSet
 from outlive.engine import Process
-from outlive.policy.access import Access, Scope
+from outlive.policy.access import Access
 from outlive.policy.patterns import CommandPatterns
 from outlive.protocols.mcp.tasks import Task, TaskCall
 from outlive.protocols.mcp.texts import EXECUTION_DISABLED, SCRIPTS_DISABLED
@@ -56,15 +56,7 @@ class Caller:
     @property
     def owner(self) -> Owner:
         """The owner of a process that it starts, and the author of what it does to others."""
-        return Owner(
-            principal=self.principal,
-            connection_id=self.connection_id,
-            request_id=self.request_id,
-            inside=self.access.inside,
-            door="mcp",
-            address=self.access.address,
-            is_admin=self.access.scope >= Scope.ADMIN,
-        )
+        return self.access.owner("mcp", connection_id=self.connection_id, request_id=self.request_id)
 
     @property
     def project_root(self) -> str:
