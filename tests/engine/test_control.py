@@ -87,15 +87,15 @@ async def test_a_signal_reaches_the_main_process_or_the_whole_tree(engine: Engin
     line = f"trap 'echo got' USR1; {marker.sleep} & wait; wait; echo end"
     process = await engine.starts.start(Command(line=line), owner=ME)
     await wait_for(marker, 1)
-    await engine.controls.control(process, SignalProcess(number=signal.SIGUSR1))
+    await engine.controls.control(process, SignalProcess(signal=signal.SIGUSR1))
     async for chunks in follow(process, BEGINNING):
         assert chunks[0].data == b"got\n"
         break
-    await engine.controls.control(process, SignalProcess(number=signal.SIGKILL, whole_tree=True))
+    await engine.controls.control(process, SignalProcess(signal=signal.SIGKILL, whole_tree=True))
     await engine.queries.wait(process)
     assert process.record.exit_signal == 9
     with pytest.raises(InvalidState):
-        await engine.controls.control(process, SignalProcess(number=signal.SIGTERM))
+        await engine.controls.control(process, SignalProcess(signal=signal.SIGTERM))
 
 
 async def test_input_of_any_length_arrives_whole_and_in_order(engine: Engine) -> None:
@@ -119,7 +119,7 @@ async def test_what_has_ended_cannot_be_controlled(engine: Engine) -> None:
         engine.controls.cancel(process),
         engine.controls.write(process, b"x"),
         engine.controls.control(process, ResizeWindow(rows=1, cols=1)),
-        engine.controls.control(process, SignalProcess(number=1, whole_tree=True)),
+        engine.controls.control(process, SignalProcess(signal=1, whole_tree=True)),
     ):
         with pytest.raises(InvalidState) as caught:
             await attempt

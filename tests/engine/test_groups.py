@@ -154,7 +154,7 @@ async def test_who_waits_can_be_cancelled_and_nothing_else(own_house: House, gat
         for verb in (
             engine.controls.control(waiting, Pause()),
             engine.controls.control(waiting, Resume()),
-            engine.controls.control(waiting, SignalProcess(number=signal.SIGUSR1)),
+            engine.controls.control(waiting, SignalProcess(signal=signal.SIGUSR1)),
             engine.controls.write(waiting, b"x"),
             engine.controls.control(waiting, CloseInput()),
             engine.records.relabel(waiting, tags={}, group=None),

@@ -151,7 +151,7 @@ async def test_idempotent_requests_are_repeated_and_others_fail(
             group.create_task(backend.control(ID, ReleaseOutput(stdout_bytes=1, stderr_bytes=2))),
         ]
         write = asyncio.ensure_future(backend.write(ID, b"data"))
-        kill = asyncio.ensure_future(backend.control(ID, SignalProcess(number=9, whole_tree=True)))
+        kill = asyncio.ensure_future(backend.control(ID, SignalProcess(signal=9, whole_tree=True)))
         seen = [await keeper.receive() for _ in range(8)]
         assert seen[-2][1] == b"data"
         keeper.die(listening=True)

@@ -67,7 +67,7 @@ async def test_a_kill_shows_as_minus_the_signal(toolbox: Toolbox, engine: Engine
     caller = a_caller()
     call = asyncio.create_task(ask(toolbox, "command_execute", caller, command="exec sleep 100"))
     process = await live_process(engine, caller)
-    await engine.controls.control(process, SignalProcess(number=signal.SIGKILL))
+    await engine.controls.control(process, SignalProcess(signal=signal.SIGKILL))
     result = await call
     assert (result["return_code"], result["success"], result["completed"]) == (-9, False, False)
     assert result["error"] == "Command was ended by signal 9 (SIGKILL)"

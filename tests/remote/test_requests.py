@@ -26,7 +26,7 @@ _ASKED: list[tuple[Operation, dict[str, object]]] = [
     (Resume(), {"verb": "RESUME"}),
     (Stop(cause=Cause.CANCEL, grace_s=2.5, note=""), {"verb": "CANCEL", "grace": 2.5}),
     (
-        SignalProcess(number=10, whole_tree=False, whole_group=True),
+        SignalProcess(signal=10, whole_tree=False, whole_group=True),
         {"signal": 10, "whole_tree": False, "whole_group": True},
     ),
     (CloseInput(), {}),

@@ -5,7 +5,6 @@ import contextlib
 import functools
 import socket
 from collections.abc import Callable, Mapping
-from typing import assert_never
 
 from outlive.backends.contract import BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.backends.direct_inputs import PIECE_BYTES, DirectInputs
@@ -15,15 +14,10 @@ from outlive.backends.tree_inspection import observe_tree, window_size
 from outlive.backends.unanswered import Reply
 from outlive.core.controls import (
     CloseInput,
-    CloseOutput,
     Operation,
-    Pause,
     ReleaseOutput,
-    ResizeWindow,
-    Resume,
     SignalProcess,
     Stop,
-    Unbind,
 )
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId
@@ -220,33 +214,15 @@ class LocalBackend:
 
 
 def _words(operation: Operation) -> Reply:
-    """Return an operation in the words of the keeper's protocol."""
+    """Return an operation in the words of the keeper's protocol: most are its verb and its members."""
     match operation:
-        case Pause():
-            return {"op": "pause"}
-        case Resume():
-            return {"op": "resume"}
-        case Stop(cause=cause, grace_s=grace_s, note=note):
-            return {"op": "stop", "cause": int(CauseCode[cause.name]), "grace_s": grace_s, "note": note}
-        case SignalProcess(number=number, whole_tree=whole_tree, whole_group=whole_group):
-            return {
-                "op": "signal",
-                "signal": number,
-                "whole_tree": whole_tree,
-                "whole_group": whole_group,
-            }
-        case CloseInput():
-            return {"op": "close_stdin"}
-        case CloseOutput(stream=stream):
-            return {"op": "close_output", "stream": stream}
-        case ResizeWindow(rows=rows, cols=cols):
-            return {"op": "resize", "rows": rows, "cols": cols}
+        case Stop(cause=cause):
+            members = {**operation.members(), "cause": int(CauseCode[cause.name])}
         case ReleaseOutput(stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes):
-            return {"op": "release", "out": stdout_bytes, "err": stderr_bytes}
-        case Unbind(output_limit=output_limit):
-            return {"op": "unbound", "output_limit": output_limit}
+            members = {"out": stdout_bytes, "err": stderr_bytes}
         case _:
-            assert_never(operation)
+            members = operation.members()
+    return {"op": operation.verb, **members}
 
 
 def _counted(written: int, waiting: int) -> dict[str, int]:

@@ -1,8 +1,8 @@
 """What can be asked of a running process: a value for each operation, which `Backend.control` carries out. Pure.
 
-A further operation is a class here, with the request that passes it on to another server, a branch in `engine.controls` that checks
-whether it makes sense, and one for the keeper in `backends.local`; type checkers ask for both. Writing to the input is a method of its own,
-because its bytes are not copied.
+A further operation is a class here, with the request that passes it on to another server, and a branch in `engine.controls` that checks
+whether it makes sense; type checkers ask for it. The keeper is asked by its verb and its members. Writing to the input is a method of
+its own, because its bytes are not copied.
 """
 
 from dataclasses import dataclass, fields
@@ -13,15 +13,19 @@ from outlive.core.lifecycle import Cause
 
 
 class ControlOperation:
-    """The names of an operation, and how another server is asked for it: a backend that passes it on knows none by name."""
+    """The names of an operation, and how the keeper and another server are asked for it: a backend knows few by name."""
 
     __slots__ = ()
-    verb: ClassVar[str]  # the audit log's name for it
+    verb: ClassVar[str]  # the keeper's name for it, and the audit log's
     method: ClassVar[str]  # JSON-RPC's
 
-    def params(self) -> dict[str, object]:
-        """Return the members of the request besides the process's id; those of most operations are their fields."""
+    def members(self) -> dict[str, object]:
+        """Return its fields by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # each is a dataclass
+
+    def params(self) -> dict[str, object]:
+        """Return the members of JSON-RPC's request besides the process's id; those of most operations are their fields."""
+        return self.members()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,7 @@ class Resume(ControlOperation):
 class Stop(ControlOperation):
     """End the whole tree: TERM now, KILL after the grace period; `note` says in one sentence which caller asked."""
 
+    verb = "stop"
     method = "control"
 
     cause: Cause
@@ -68,17 +73,9 @@ class SignalProcess(ControlOperation):
     """Send a signal: to the main process, the process group that it leads, or everything below it too. Never repeated."""
 
     verb = method = "signal"
-    number: int
+    signal: int
     whole_tree: bool = False
     whole_group: bool = False
-
-    def params(self) -> dict[str, object]:
-        """Return the members of the request."""
-        return {
-            "signal": self.number,
-            "whole_tree": self.whole_tree,
-            "whole_group": self.whole_group,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +110,7 @@ class ResizeWindow(ControlOperation):
 class ReleaseOutput(ControlOperation):
     """Let go of output before these offsets."""
 
-    method = "release"
+    verb = method = "release"
 
     stdout_bytes: int
     stderr_bytes: int
@@ -127,6 +124,7 @@ class ReleaseOutput(ControlOperation):
 class Unbind(ControlOperation):
     """Let a process with `on_limit` "block" wait for no reader any more: beyond the limit the middle is released."""
 
+    verb = "unbound"
     method = "release"
 
     output_limit: int | None

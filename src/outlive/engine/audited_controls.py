@@ -48,7 +48,7 @@ class AuditedControls:
         """Carry out an operation; the audit log has it under the operation's verb."""
         details: dict[str, int | str | bool] = {}
         match operation:
-            case SignalProcess(number=number, whole_tree=whole_tree):
+            case SignalProcess(signal=number, whole_tree=whole_tree):
                 details = {"signal": number, "whole_tree": whole_tree}
             case CloseOutput(stream=stream):
                 details = {"stream": stream}

@@ -88,7 +88,7 @@ class SignalRequest(ProcessControl, kw_only=True, frozen=True):
     async def apply(self, verbs: ControlVerbs[_Process], process: _Process) -> None:
         """Send a signal to the main process, or to its whole tree."""
         number = signal_number(self.signal)
-        await verbs.control(process, SignalProcess(number=number, whole_tree=self.whole_tree))
+        await verbs.control(process, SignalProcess(signal=number, whole_tree=self.whole_tree))
 
 
 class Resize(ProcessControl, kw_only=True, frozen=True):

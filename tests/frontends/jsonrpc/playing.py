@@ -55,7 +55,7 @@ class _PlayedControls:
     async def control(self, process: Process, operation: Control) -> None:
         words: tuple[int | str, ...] = ()
         match operation:
-            case SignalProcess(number=number, whole_tree=whole_tree, whole_group=whole_group):
+            case SignalProcess(signal=number, whole_tree=whole_tree, whole_group=whole_group):
                 words = (number, "tree" if whole_tree else "group" if whole_group else "process")
             case CloseOutput(stream=stream):
                 words = (stream,)

@@ -265,11 +265,11 @@ class EngineTerminals:
         if process.state is not State.QUEUED:
             with contextlib.suppress(InvalidState, TimeoutError):
                 await self._engine.controls.control(
-                    process, SignalProcess(number=signal.SIGHUP, whole_tree=True)
+                    process, SignalProcess(signal=signal.SIGHUP, whole_tree=True)
                 )
                 # What Ctrl-Z has stopped.
                 await self._engine.controls.control(
-                    process, SignalProcess(number=signal.SIGCONT, whole_tree=True)
+                    process, SignalProcess(signal=signal.SIGCONT, whole_tree=True)
                 )
                 async with asyncio.timeout(_HUNG_UP_S):
                     await until(process, lambda one: one.is_complete and not one.record.descendants)

@@ -109,7 +109,7 @@ async def signal(context: Context, params: SignalParams, _label: str | None) -> 
     """Send a signal to the main process, its process group or the whole tree."""
     number = signal_number(params.signal)
     process = await context.find(params.process_id)
-    sending = SignalProcess(number=number, whole_tree=params.whole_tree, whole_group=params.whole_group)
+    sending = SignalProcess(signal=number, whole_tree=params.whole_tree, whole_group=params.whole_group)
     asked = context.acting.control(process, sending)
     return Result({"status": "signalled", "signal": number}, then=await _held(context, process, asked))
 

@@ -301,7 +301,7 @@ class Viewer:
             case SendSignal(name=name, to=to):
                 number = signal_number(name)
                 await acting.control(
-                    process, SignalProcess(number=number, whole_tree=to == "tree", whole_group=to == "group")
+                    process, SignalProcess(signal=number, whole_tree=to == "tree", whole_group=to == "group")
                 )
             case EndOfFile():
                 await self._keyboard.flushed()
