@@ -10,7 +10,21 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict, cast
 
 
-class StartOptions(TypedDict, total=False):
+class FlagOptions(TypedDict, total=False):
+    """Those options of `StartOptions` that are one word or number, and mean the same on a command line: each is a flag there."""
+
+    timeout_s: float | None
+    group: str | None
+    group_limit: int | None
+    profile: str | None
+    backend: str | None
+    image: str | None
+    isolation: Literal["session", "strict"] | None
+    grant: str | None
+    grace_s: float | None
+
+
+class StartOptions(FlagOptions, total=False):
     """Everything a start takes besides the command; what is left out is the server's default.
 
     cwd: Working folder; the server's own by default.
@@ -45,8 +59,6 @@ class StartOptions(TypedDict, total=False):
     env: Mapping[str, str | None]
     env_secrets: Mapping[str, str]
     inherit_env: bool
-    timeout_s: float | None
-    grace_s: float | None
     stdin: Literal["none", "pipe", "lent"]
     pty: bool
     rows: int
@@ -55,18 +67,11 @@ class StartOptions(TypedDict, total=False):
     detach: bool
     title: str | None
     tags: Mapping[str, str]
-    group: str | None
-    group_limit: int | None
     output_limit: int | None
     on_limit: Literal["truncate", "block", "kill"]
     after_exit: Literal["keep", "kill", "wait"]
-    profile: str | None
     limits: Mapping[str, float]
     script: str | None
-    backend: str | None
-    image: str | None
-    isolation: Literal["session", "strict"] | None
-    grant: str | None
     umask: int | None
     nice: int | None
     process_id: str

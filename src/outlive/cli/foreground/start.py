@@ -28,7 +28,7 @@ from outlive.client import (
 )
 from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.layout import Layout
-from outlive.core.location import DOCKER, parse_isolation
+from outlive.core.location import DOCKER
 from outlive.discovery.own_kind import TOKEN_VARIABLE
 
 _REDIRECTIONS = ("<&-", ">&-", "2>&-")
@@ -215,8 +215,6 @@ def _common(options: ForegroundOptions, plan: Plan, size: tuple[int, int] | None
         "stdin": "lent" if plan.stdin == "lent" else "none" if plan.stdin == "none" else "pipe",
     }
     wanted |= options.passed  # type: ignore[typeddict-item] # named and typed by the flags of `run`
-    if (isolation := options.passed.get("isolation")) is not None:
-        wanted["isolation"] = parse_isolation(isolation)
     if options.limits:
         wanted["limits"] = parse_limits(options.limits)
     if plan.stdin in {"typed", "fed"} and plan.stdio == "pty":

@@ -9,7 +9,7 @@ import functools
 import os
 import threading
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from outlive.cli.far import a_client, far_url
 from outlive.cli.foreground.delivery import Delivery, leave_behind
@@ -42,6 +42,7 @@ from outlive.cli.parameters import (
 )
 from outlive.client import Client, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.link import say_nothing
+from outlive.client.options import FlagOptions
 from outlive.client.results import Stream
 from outlive.core.location import DOCKER, LOCAL
 from outlive.discovery.state_folder import layout_of
@@ -226,24 +227,34 @@ def _declared(member: str) -> Mapping[str, Any]:
     return found
 
 
-def _within_bounds(text: str) -> int:
-    """Read `--group-limit` as every frontend does."""
-    declared = _declared("group_limit")
+def _within_bounds(member: str, text: str) -> int:
+    """Read a whole number as every frontend does."""
+    declared = _declared(member)
     return whole_number(text, least=declared["minimum"], most=declared["maximum"])
 
 
+def _flag_of(member: str, kind: object) -> Parameter:
+    """Return the flag of one of the client's `FlagOptions`; its type says how its value is read and what stands for it."""
+    short, metavar, more = _SAID.get(member, ((), "", ""))
+    one, *_ = get_args(kind)  # the type beside None
+    of_start = functools.partial(_of_start, member, *short, more=more)
+    if one is float:
+        return of_start(metavar="SECONDS")._replace(read=number)
+    if one is int:
+        return of_start(metavar="COUNT")._replace(read=functools.partial(_within_bounds, member))
+    return of_start(metavar=metavar or "|".join(get_args(one)) or member.upper())
+
+
+# Where more is to be said than the type and the declaration of the option do: short flags, the metavar, a sentence.
+_SAID: Mapping[str, tuple[tuple[str, ...], str, str]] = {
+    "timeout_s": ((), "", "It exits with 124 then."),
+    "group": (("-g",), "NAME", ""),
+    "profile": ((), "", "The server's default, or a stronger one."),
+    "backend": ((), "NAME", "The server's default else."),
+    "grant": ((), "SCOPE[:TIME]", ""),
+}
 # What goes to the server as it is, if it is given.
-_PASSED = (
-    _of_start("timeout_s", metavar="SECONDS", more="It exits with 124 then.")._replace(read=number),
-    _of_start("group", "-g", metavar="NAME"),
-    _of_start("group_limit", metavar="COUNT")._replace(read=_within_bounds),
-    _of_start("profile", metavar="PROFILE", more="The server's default, or a stronger one."),
-    _of_start("backend", metavar="NAME", more="The server's default else."),
-    _of_start("image", metavar="IMAGE"),
-    _of_start("isolation", metavar="session|strict"),
-    _of_start("grant", metavar="SCOPE[:TIME]"),
-    _of_start("grace_s", metavar="SECONDS")._replace(read=number),
-)
+_PASSED = tuple(_flag_of(member, kind) for member, kind in FlagOptions.__annotations__.items())
 _PARAMETERS = (
     places(
         "argv", "[--] COMMAND...", about="A program and its arguments.", is_required=False, ends_flags=True
