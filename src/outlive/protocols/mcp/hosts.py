@@ -29,6 +29,9 @@ LIMIT_TOLERANCE_S = 2.0
 # (the TypeScript SDK's DEFAULT_REQUEST_TIMEOUT_MSEC), 240 s (Claude Desktop), 300 s (Codex, goose, Node's fetch between two chunks).
 COMMON_LIMITS_S = (30.0, 60.0, 240.0, 300.0)
 
+# The limit of a host of which nothing is known: the TypeScript SDK's, which most hosts are built with.
+USUAL_LIMIT_S = 60.0
+
 # String(McpError) of the TypeScript SDK v1, as it stands in `reason` (src/shared/protocol.ts, `cancel`).
 _TYPESCRIPT_REASON = "McpError: MCP error -32001: Request timed out"
 
@@ -181,6 +184,7 @@ HOSTS = (
     ),
 )
 
+_UNNAMEABLE = re.compile(r"[^a-z0-9_-]+", re.ASCII)
 # "Request timed out", "timeout", "time-out", "DEADLINE_EXCEEDED", "deadline has elapsed".
 _TIMEOUT = re.compile(
     r"\btim(?:e|ed)[ _-]?outs?\b|timeout|\bdeadline[ _](?:has |was )?(?:exceeded|elapsed|expired)",
@@ -196,11 +200,16 @@ _ACT = re.compile(
 
 def host_of(client_name: str) -> McpHost:
     """Return the host that sends this `clientInfo.name`, compared in lower case; `UNKNOWN_HOST` for every other name."""
-    name = client_name.strip().lower()
+    names = {client_name.strip().lower(), client_slug(client_name)}
     for host in HOSTS:
-        if any(fnmatchcase(name, pattern) for pattern in host.client_names):
+        if any(fnmatchcase(name, pattern) for pattern in host.client_names for name in names):
             return host
     return UNKNOWN_HOST
+
+
+def client_slug(client_name: str) -> str:
+    """Return a client's name as a session id can hold it: at most 40 lower-case letters, digits, `-` and `_`."""
+    return _UNNAMEABLE.sub("-", client_name.lower()).strip("-")[:40].rstrip("-")
 
 
 def is_timeout_reason(reason: str) -> bool:

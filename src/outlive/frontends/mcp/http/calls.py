@@ -118,7 +118,10 @@ class Calls:
             else:
                 call = own.enter_context(contextlib.closing(self.expect(caller)))
             call.tool = name
-            return await self._run(call, self._settle(name, arguments, caller, progress, call))
+            outcome = await self._run(call, self._settle(name, arguments, caller, progress, call))
+            if progress is not None and not call.is_cancelled():
+                self._toolbox.note_patience(caller, asyncio.get_running_loop().time() - call.begun_at)
+            return outcome
 
     async def _run(self, call: InFlight, work: Coroutine[Any, Any, Outcome | Exception]) -> Outcome:
         if call.is_cancelled():

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from outlive.core.layout import Layout
+from outlive.protocols.mcp.hosts import client_slug
 
 _KEY_BYTES = 32
 _TAG_BYTES = 18  # 144 bits: no client guesses it, and it is 24 characters of base64 without padding
@@ -28,7 +29,6 @@ _FLOOR = "<"  # begins the word of the file before which all sessions are over
 _ID = re.compile(
     r"([0-9a-f]{32})\.([0-9]{4}-[0-9]{2}-[0-9]{2})\.([A-Za-z0-9_-]{24})(?:\.([a-z0-9_-]{1,40}))?", re.ASCII
 )
-_UNNAMEABLE = re.compile(r"[^a-z0-9_-]+", re.ASCII)
 _NAME = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _FLOOR_WORD = re.compile(rf"{_FLOOR}[0-9a-f]{{{_ISSUED_DIGITS}}}", re.ASCII)
 
@@ -83,7 +83,7 @@ class McpSessions:
         """Return a new session of `principal`; `client` is the name that its program gives itself."""
         issued = max(int(self._clock()), self._floor + 1)  # also where the clock was set back
         name = f"{issued:0{_ISSUED_DIGITS}x}{os.urandom(12).hex()}"
-        client = _UNNAMEABLE.sub("-", client.lower()).strip("-")[:40]
+        client = client_slug(client)
         tag = self._sign(name, revision, principal, client)
         ending = f".{client}" if client else ""
         return McpSession(

@@ -29,6 +29,7 @@ from outlive.frontends.mcp.tools.waits import (
 )
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
 from outlive.protocols.mcp.headers import Circumstances, elapsed, header
+from outlive.protocols.mcp.hosts import McpHost, host_of
 from outlive.protocols.mcp.lean import (
     ControlArguments,
     ListArguments,
@@ -305,12 +306,15 @@ async def _show(
     )
     if not is_part:
         memory.note_shown(call.caller, process.process_id, page.cursor)
-    parts = [first, text or nothing, _next(process, reason)]
+    parts = [first, text or nothing, _next(process, reason, host_of(call.caller.client))]
     return Outcome(text="\n".join(filter(None, parts)))
 
 
-def _next(process: Process, reason: Reason | None) -> str:
-    """Return what a model does best about a process that goes on; empty where that is known."""
+def _next(process: Process, reason: Reason | None, host: McpHost) -> str:
+    """Return what a model does best about a process that goes on; empty where that is known.
+
+    Asking again and again is the dearest way to wait: where a host can be woken, that is named first.
+    """
     name = process.record.short_id
     if process.is_complete or reason is None or process.state is State.QUEUED:
         return ""
@@ -320,7 +324,8 @@ def _next(process: Process, reason: Reason | None) -> str:
         case "question":
             return f'[it waits for input: send(id="{name}", text="…\\n")]'
         case "time":
-            return f'[it goes on: wait(ids=["{name}"]) answers at its end, stop ends it]'
+            waking = "" if host.wake is None else f"; to be woken at its end, {host.wake.format(id=name)}"
+            return f'[it goes on: wait(ids=["{name}"]) answers at its end, stop ends it{waking}]'
         case _:
             return ""
 

@@ -26,6 +26,7 @@ from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed, is_visi
 from outlive.frontends.mcp.tools.table import BACKGROUND_TOOL, TOOL_SETS, Tool
 from outlive.policy.access import Scope
 from outlive.protocols.mcp.arguments import ShellArguments, read_arguments
+from outlive.protocols.mcp.hosts import LIMIT_TOLERANCE_S, USUAL_LIMIT_S, host_of
 from outlive.protocols.mcp.tasks import Task, TaskCall, task_of, tool_result
 
 _logger = logging.getLogger(__name__)
@@ -178,6 +179,12 @@ class Toolbox:
         """Tell whether a tool is made for models: a time limit of its host ends no command of its."""
         tool = self._all.get(name)
         return tool is not None and tool.is_for_models
+
+    def note_patience(self, caller: Caller, waited_s: float) -> None:
+        """Learn from a call with progress, answered after `waited_s`, whether progress keeps the caller's host waiting."""
+        limit_s = host_of(caller.client).limit_s or USUAL_LIMIT_S
+        if waited_s > limit_s + LIMIT_TOLERANCE_S:
+            self._runner.memory.note_patience(caller)
 
     def offers(self, name: str | None, caller: Caller) -> bool:
         """Tell whether a caller is offered a tool of that name."""
