@@ -5,7 +5,9 @@ from typing import Any, cast
 
 from outlive import __version__
 from outlive.config import Settings
+from outlive.core.command import Profile
 from outlive.core.layout import Layout
+from outlive.core.location import LOCAL
 from outlive.core.tool_sets import ToolSet
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals
@@ -37,10 +39,23 @@ def mcp_service(
         termination_timeout_s=settings.termination_timeout_s,
         mcp_tools=cast("ToolSet", settings.mcp_tools),
         wait_s=settings.wait_s,
+        configured=_configured(settings),
         kept_s=settings.retention_s,
     )
     toolbox = Toolbox(engine, tools, terminals)
     return McpEndpoint(toolbox, layout, max_message_bytes=settings.max_message_bytes, extend=extend)
+
+
+def _configured(settings: Settings) -> tuple[str, ...]:
+    """Return which arguments for operators the models of this server are shown: those for what it has."""
+    has_containers, has_nodes = settings.backend != LOCAL, bool(settings.nodes)
+    wanted = {
+        "profile": settings.profile != Profile.OPEN,
+        "backend": has_containers or has_nodes,
+        "image": has_containers,
+        "isolation": has_containers,
+    }
+    return tuple(name for name, is_configured in wanted.items() if is_configured)
 
 
 def rest_service(engine: Engine, terminals: Terminals, settings: Settings) -> LoadedRest:

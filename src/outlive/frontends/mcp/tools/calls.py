@@ -113,6 +113,7 @@ class ToolSettings:
         wait_s: How long a call waits for the end before it answers "still running" (promise S1.10), where the client
             is an official one that asked for no progress: many hosts give up after 60 s.
         heartbeat_s: After this long without output a waiting call reports progress all the same (promise S1.10).
+        configured: The arguments of `run` for operators that this server has a use for: a model is shown no others.
         kept_s: How long a process is kept after its end, as tasks report it; None for ever.
     """
 
@@ -127,6 +128,7 @@ class ToolSettings:
     mcp_tools: ToolSet = "all"
     wait_s: float = 45.0
     heartbeat_s: float = 20.0
+    configured: tuple[str, ...] = ()
     kept_s: float | None = None
 
 

@@ -5,7 +5,7 @@ that answers. To add a tool: a struct of arguments in `protocols.mcp.arguments`,
 models: each one names the tool that continues where this one stops.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -66,13 +66,19 @@ class Tool:
         """How much a caller must be allowed to call it."""
         return OPERATIONS[self.operation].scope
 
+    def _shown(self, configured: Sequence[str]) -> tuple[str, ...] | None:
+        if self.listed is None:
+            return None
+        known = {field.encode_name for field in msgspec.structs.fields(self.arguments)}
+        return (*self.listed, *(name for name in configured if name in known))
+
     @property
     def is_for_models(self) -> bool:
         """Whether it is made for models, not for programs that go by the documents."""
         return self.listed is not None
 
-    def definition(self) -> Schema:
-        """Return the MCP Tool object (MCP 2025-11-25, "Tools")."""
+    def definition(self, configured: Sequence[str] = ()) -> Schema:
+        """Return the MCP Tool object (MCP 2025-11-25, "Tools"), for models with those arguments that are `configured`, too."""
         # Clients decide by these hints whether they ask a person before the call. A tool that runs commands may change
         # anything and reach anywhere, and says so.
         reads_only = self.scope is Scope.READ
@@ -80,7 +86,7 @@ class Tool:
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": arguments_schema(self.arguments, listed=self.listed),
+            "inputSchema": arguments_schema(self.arguments, listed=self._shown(configured)),
             "annotations": {
                 "title": self.title,
                 "readOnlyHint": reads_only,

@@ -201,7 +201,7 @@ class Toolbox:
 
     def definitions(self, caller: Caller) -> list[dict[str, object]]:
         """Return the tools that a caller is offered as MCP Tool objects: name, title, description, schemas, annotations."""
-        return [tool.definition() for tool in self._tools_of(caller).values()]
+        return [tool.definition(self.settings.configured) for tool in self._tools_of(caller).values()]
 
     async def call(
         self,
