@@ -17,6 +17,7 @@ _NULL: Schema = {"type": "null"}
 # What a model need not know to call a tool: a wrong value is refused with a sentence that says the bound.
 _BOUNDS = frozenset(
     {
+        "additionalProperties",
         "default",
         "exclusiveMinimum",
         "maxItems",
@@ -30,6 +31,11 @@ _BOUNDS = frozenset(
         "propertyNames",
     }
 )
+
+
+# A member that takes an object, too, may be shown to models as its simple form alone (`extra_json_schema`).
+_SIMPLE = frozenset({"string", "integer", "number", "boolean"})
+_NOT_SIMPLE = frozenset({"anyOf", "properties", "required", "additionalProperties"})
 
 
 def arguments_schema(shape: type[msgspec.Struct], *, listed: Iterable[str] | None = None) -> Schema:
@@ -113,6 +119,8 @@ class _ToolSchemas:
         if "$ref" in schema:
             own = {name: part for name, part in schema.items() if name != "$ref"}
             return self.shown(self._definitions[schema["$ref"].rpartition("/")[2]] | own)
+        if self._is_terse and schema.get("type") in _SIMPLE:
+            schema = {name: part for name, part in schema.items() if name not in _NOT_SIMPLE}
         if "anyOf" in schema:
             return self._either(schema)
         found: Schema = {}

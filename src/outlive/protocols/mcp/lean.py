@@ -33,14 +33,8 @@ class WaitFor(_Lean, kw_only=True, frozen=True):
     )
 
 
-# Listed without a type: a text, a port and an object with several wishes are taken alike.
-_WaitFor = Annotated[
-    WaitFor | None,
-    Meta(
-        description='Answer as soon as output contains this text, or a port ("3000") is listened on.',
-        extra_json_schema={"type": "string"},
-    ),
-]
+# Listed as a text: a port as a number, and an object with several wishes, are taken all the same.
+_WaitFor = Annotated[WaitFor | None, Meta(extra_json_schema={"type": "string"})]
 
 
 class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -49,38 +43,40 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
     command: Annotated[str | None, Meta(description="Bash command line.")] = None
     argv: Annotated[Words | None, Meta(description="Words, without a shell.")] = None
     script: Annotated[
-        str | None, Meta(description="Instead of command: a script, any length and quoting.")
+        str | None, Meta(description="Instead of command: a script, any quoting; its #! line counts.")
     ] = None
-    interpreter: Annotated[Text, Meta(description="Runs script. Default: bash.")] = "/bin/bash"
-    cwd: Annotated[str | None, Meta(description="Default: your project folder.")] = None
-    env: Annotated[dict[str, str | None], Meta(description="Environment variables to add.")] = msgspec.field(
-        default_factory=dict
+    interpreter: Annotated[Text | None, Meta(description="Runs script. Default: its #! line, else bash.")] = (
+        None
     )
+    cwd: Annotated[str | None, Meta(description="Default: your project folder.")] = None
+    env: dict[str, str | None] = msgspec.field(default_factory=dict)
     env_secrets: Annotated[
         dict[str, str], Meta(description="Secret variables: given to the command, never stored or shown.")
     ] = msgspec.field(default_factory=dict)
-    pty: Annotated[
-        bool, Meta(description="Run in a terminal, to answer prompts and drive REPLs with send.")
-    ] = False
+    pty: Annotated[bool, Meta(description="In a terminal: for prompts, REPLs, pagers. Then use send.")] = (
+        False
+    )
     stdin: Annotated[Literal["none", "pipe"], Meta(description="pipe: send can write to it.")] = "none"
     wait_s: Annotated[
         WaitSeconds | None,
-        Meta(description="How long to wait for the end. 0: start it in the background."),
+        Meta(description="Seconds to wait for the end; 0: run in background."),
     ] = None
-    wait_for: _WaitFor = None
+    wait_for: Annotated[
+        _WaitFor, Meta(description='Answer early: at this text in the output, or when port "3000" listens.')
+    ] = None
     timeout: Annotated[
         Timeout | None,
-        Meta(description="Kill the whole process tree after this many seconds (not ms). Default: no limit."),
+        Meta(description="Kill the whole process tree after this many seconds (not ms). Default: none."),
     ] = None
     budget: _Budget | None = None
     raw: _Raw = False
     key: Annotated[
         Key | None,
-        Meta(description="Name of this run: the same key again returns its result, and runs nothing."),
+        Meta(description="Any name: run with it again, and get the result without running twice."),
     ] = None
     workspace: Annotated[
         WorkspaceName | None,
-        Meta(description="Name of a shell state: cd and exports last for its next run."),
+        Meta(description="Any name: cd and exports last for its next run."),
     ] = None
 
     def __post_init__(self) -> None:
@@ -93,14 +89,10 @@ class ReadArguments(_Lean, kw_only=True, frozen=True):
     """`read`."""
 
     id: str
-    grep: Annotated[Text | None, Meta(description="Only lines that match this regex.")] = None
+    grep: Annotated[Text | None, Meta(description="Only lines matching this regex.")] = None
     context: Annotated[int, Meta(ge=0, le=100, description="Lines around each match.")] = 0
-    tail: Annotated[
-        Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Only the last lines.")
-    ] = None
-    cursor: Annotated[
-        str | None, Meta(description='From here on, as an answer names it; "0" is the beginning.')
-    ] = None
+    tail: Annotated[Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Last lines.")] = None
+    cursor: Annotated[str | None, Meta(description='As answers name it; "0": from the beginning.')] = None
     end: Annotated[str | None, Meta(description="Cursor to stop at.")] = None
     budget: _Budget | None = None
     raw: _Raw = False
@@ -110,9 +102,9 @@ class WaitArguments(_Lean, kw_only=True, frozen=True):
     """`wait`."""
 
     ids: Annotated[list[str], Meta(min_length=1, max_length=100)]
-    mode: Annotated[Literal["any", "all"], Meta(description="Default: all.")] = "all"
+    mode: Literal["any", "all"] = "all"
     wait_for: _WaitFor = None
-    wait_s: Annotated[WaitSeconds | None, Meta(description="At most this many seconds.")] = None
+    wait_s: Annotated[WaitSeconds | None, Meta(description="Seconds.")] = None
     budget: _Budget | None = None
 
 
@@ -120,9 +112,9 @@ class SendArguments(_Lean, kw_only=True, frozen=True):
     """`send`."""
 
     id: str
-    text: Annotated[str | None, Meta(description="Typed as it is: end a line with \\n.")] = None
-    keys: Annotated[list[str] | None, Meta(description="Then keys: enter, tab, esc, up, ctrl-c …")] = None
-    eof: Annotated[bool, Meta(description="Then close its input.")] = False
+    text: Annotated[str | None, Meta(description="End a line with \\n.")] = None
+    keys: Annotated[list[str] | None, Meta(description="enter, esc, up, ctrl-c …")] = None
+    eof: Annotated[bool, Meta(description="Close its input.")] = False
     cursor: Annotated[str | None, Meta(description="Show output from here on.")] = None
     wait_for: _WaitFor = None
     wait_s: Annotated[WaitSeconds | None, Meta(description="At most this many seconds for the answer.")] = (
@@ -150,13 +142,15 @@ class ControlArguments(_Lean, kw_only=True, frozen=True):
 
     id: str
     action: Literal["pause", "resume", "cancel", "signal"]
-    signal: Annotated[int | str | None, Meta(description="INT, HUP, USR1 …")] = None
+    signal: Annotated[
+        int | str | None, Meta(description="INT, HUP …", extra_json_schema={"type": "string"})
+    ] = None
     grace: Annotated[Seconds | None, Meta(description="For cancel: seconds from TERM to KILL.")] = None
 
 
 class ListArguments(_Lean, kw_only=True, frozen=True):
     """`list`."""
 
-    all: Annotated[bool, Meta(description="Ended ones, too.")] = False
+    all: Annotated[bool, Meta(description="Ended ones too.")] = False
     tags: dict[str, str] | None = None
     limit: Annotated[int, Meta(ge=1, le=200, description="Default 20.")] = 20

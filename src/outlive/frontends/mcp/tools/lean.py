@@ -240,13 +240,23 @@ def _admitted_words(asked: RunArguments, policy: ToolPolicy) -> tuple[str, ...] 
         OutliveError: It may not.
     """
     if asked.script is not None:
-        policy.check_script(asked.interpreter, asked.script)
-        return (asked.interpreter,)
+        words = _interpreter(asked)
+        policy.check_script(words[0], asked.script)
+        return words
     if asked.argv is not None:
         policy.check_argv(asked.argv)
         return asked.argv
     policy.check_line(asked.command or "")
     return None
+
+
+def _interpreter(asked: RunArguments) -> tuple[str, ...]:
+    """Return the words that run a script: those asked for, else those of its first line (execve(2), "Interpreter scripts")."""
+    if asked.interpreter is not None:
+        return (asked.interpreter,)
+    first = (asked.script or "").partition("\n")[0].strip()
+    words = first[2:].split(maxsplit=1) if first.startswith("#!") else []
+    return tuple(words) or ("/bin/bash",)
 
 
 async def _find(call: ToolCall, name: str) -> Process:

@@ -189,15 +189,14 @@ LEAN_TOOLS = (
     Tool(
         name="run",
         title="Run",
-        description="Run a command and return its output and exit code. Output is kept and shortened for you: never pipe "
-        "into head, tail or grep, never run again to see more. stdin is empty. cd lasts only within a workspace. A "
-        "command that takes long goes on: use its id (p1) with wait, read, send, stop.",
+        description="Run a command. Output is kept, and shortened for you: don't pipe into head, tail or grep, don't run "
+        "again to see more. stdin is empty; cd lasts only in a workspace. What takes long goes on: use its id (p1) with "
+        "wait, read, send, stop.",
         operation="execute",
         arguments=lean_arguments.RunArguments,
         listed=(
             "command",
             "script",
-            "interpreter",
             "cwd",
             "env",
             "pty",
@@ -213,16 +212,16 @@ LEAN_TOOLS = (
     Tool(
         name="read",
         title="Read output",
-        description="Show more output of a process, running or ended: what you have not seen yet, unless you ask for something.",
+        description="Show output of a process, running or ended: what you have not seen, or what you ask for.",
         operation="read",
         arguments=lean_arguments.ReadArguments,
-        listed=("id", "grep", "context", "tail", "cursor", "end"),
+        listed=("id", "grep", "tail", "cursor"),
         answer=lean.read,
     ),
     Tool(
         name="wait",
         title="Wait",
-        description="Wait until processes end or ask something; shows their new output.",
+        description="Wait until processes end or ask something; shows new output.",
         operation="wait",
         arguments=lean_arguments.WaitArguments,
         listed=("ids", "mode", "wait_for", "wait_s"),
@@ -231,7 +230,7 @@ LEAN_TOOLS = (
     Tool(
         name="send",
         title="Send input",
-        description="Type into a process that was run with pty; returns its answer.",
+        description="Type into a process run with pty; returns its answer.",
         operation="write",
         arguments=lean_arguments.SendArguments,
         listed=("id", "text", "keys", "eof"),
@@ -240,7 +239,7 @@ LEAN_TOOLS = (
     Tool(
         name="stop",
         title="Stop",
-        description="Kill processes with everything they started.",
+        description="Kill processes and all they started.",
         operation="control",
         arguments=lean_arguments.StopArguments,
         listed=("ids",),
