@@ -40,7 +40,7 @@ _WaitFor = Annotated[WaitFor | None, Meta(extra_json_schema={"type": "string"})]
 class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """`run`."""
 
-    command: Annotated[str | None, Meta(description="Bash command line.")] = None
+    command: Annotated[str | None, Meta(description="A bash line.")] = None
     argv: Annotated[Words | None, Meta(description="Words, without a shell.")] = None
     script: Annotated[
         str | None, Meta(description="Instead of command: a script, any quoting; its #! line counts.")
@@ -72,7 +72,7 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
     raw: _Raw = False
     key: Annotated[
         Key | None,
-        Meta(description="Any name: run with it again, and get the result without running twice."),
+        Meta(description="Any name: the same again gives its result, and runs nothing twice."),
     ] = None
     workspace: Annotated[
         WorkspaceName | None,
@@ -104,7 +104,7 @@ class WaitArguments(_Lean, kw_only=True, frozen=True):
     ids: Annotated[list[str], Meta(min_length=1, max_length=100)]
     mode: Literal["any", "all"] = "all"
     wait_for: _WaitFor = None
-    wait_s: Annotated[WaitSeconds | None, Meta(description="Seconds.")] = None
+    wait_s: WaitSeconds | None = None
     budget: _Budget | None = None
 
 

@@ -91,8 +91,9 @@ async def result(runner: Runner, process: Process, call: TaskCall) -> Outcome:
 async def read(call: ToolCall, asked: ReadArguments) -> Outcome:
     """Show output: what the session has not seen yet, or from a cursor, from the end, or by a pattern."""
     process = await _find(call, asked.id)
-    cursor = None if asked.cursor is None else Cursor.parse(asked.cursor)
-    end = None if asked.end is None else Cursor.parse(asked.end)
+    first, _, last = (asked.cursor or "").partition("-")
+    cursor = Cursor.parse(first) if first else None
+    end = Cursor.parse(asked.end or last) if asked.end or last else None
     budget = _FAILURE_BUDGET if asked.budget is None else asked.budget  # whoever reads on has a reason
     nothing = "[nothing new]"
     if asked.grep is not None:
