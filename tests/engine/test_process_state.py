@@ -101,13 +101,13 @@ def test_what_the_files_tell_settles_a_process() -> None:
     process = a_new_process()
     process.status.confirm_start(7, to_ns(START))
     assert process.state is State.RUNNING
-    changes = process.settle_from(a_row(1, exit_code=4, stdout_bytes=9, pid=7))
+    changes = process.end_as(a_row(1, exit_code=4, stdout_bytes=9, pid=7))
     assert changes & Change.COMPLETED
     assert changes & Change.FINISHED
     record = process.record
     assert (record.exit_code, record.stdout_bytes, record.cause) == (4, 9, Cause.NONE)
     assert record.started_at == START
-    assert process.settle_from(a_row(1, exit_code=5)) == 0
+    assert process.end_as(a_row(1, exit_code=5)) == 0
 
 
 def test_an_acknowledged_pause_counts_until_the_doorbell_comes() -> None:

@@ -58,7 +58,7 @@ class PendingStarts:
         """Note that a process waits."""
         self._commands[process] = command
 
-    def settle(self, process: Process) -> None:
+    def forget(self, process: Process) -> None:
         """Forget a process that was decided on; idempotent."""
         self._commands.pop(process, None)
 
@@ -88,7 +88,7 @@ class PendingStarts:
             if has_waited:
                 await self.remove(command)
         if is_over or has_waited:
-            self.settle(process)
+            self.forget(process)
         return is_over
 
     async def remove(self, command: WaitingCommand) -> None:
@@ -215,7 +215,7 @@ class ConcurrencyLimits:
             await asyncio.to_thread(self._pending.store.put, command)
         except OSError as error:
             if self.step_out(process):  # else its turn has come meanwhile, or it was cancelled
-                self._pending.settle(process)
+                self._pending.forget(process)
                 text = f"The command cannot be kept: {error.strerror}."
                 raise LimitExceeded("disk_full", text) from error
         if process not in self._pending:  # started, or withdrawn, while it was written
@@ -259,7 +259,7 @@ class ConcurrencyLimits:
 
     async def _start(self, admission: StartAdmission, process: Process, command: WaitingCommand) -> bool:
         await admission.admit(process, command)
-        self._pending.settle(process)
+        self._pending.forget(process)
         await self._pending.remove(command)
         return True
 

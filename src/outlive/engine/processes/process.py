@@ -268,12 +268,12 @@ class Process:
         self._waking = None
         self.subscribers.wake()
 
-    def settle_from(self, stored: StoredProcess) -> int:
+    def end_as(self, stored: StoredProcess) -> int:
         """Take over an end that is in the files and was in no doorbell; return the `Change` bits. Engine only."""
         self._base = replace(self._base, error=stored.record.error)
         self._ended_boot = self._ended_boot or stored.ended_boot
         self._snapshot = None
-        return self.status.settle(Process.from_stored(stored, self.folder).status)
+        return self.status.end_as(Process.from_stored(stored, self.folder).status)
 
     def approve(self, approval: ApprovalState) -> None:
         """Take over that it is approved. Engine only."""

@@ -207,7 +207,7 @@ class ProcessState:
                 changes |= (0 if was_closed else _CLOSED) | (0 if descendants else _FINISHED)
         return changes
 
-    def settle(self, ended: "ProcessState") -> int:
+    def end_as(self, ended: "ProcessState") -> int:
         """Take over an end that is in the files and was in no doorbell; return the `Change` bits. Engine only."""
         if self.complete_stdout_bytes is None:
             self.complete_stdout_bytes = ended.complete_stdout_bytes

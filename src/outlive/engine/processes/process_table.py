@@ -369,7 +369,7 @@ class StartOutcomes:
     def never_started(self, process: Process, *, cause: Cause, error: str) -> None:
         """End a process that has waited and will not run any more."""
         stored = _failed_record(process, error, cause=cause)
-        changes = process.settle_from(stored)
+        changes = process.end_as(stored)
         process.subscribers.wake()
         self._changes.changed(process, changes)
 
@@ -381,7 +381,7 @@ class StartOutcomes:
         record = process.record
         if not isinstance(error, BackendUnavailable):
             stored = _failed_record(process, error.message, cause=record.cause)
-            process.settle_from(stored)  # for callers that have found it already, and want to end it
+            process.end_as(stored)  # for callers that have found it already, and want to end it
             process.subscribers.wake()
             if isinstance(error, StartFailed):
                 self._registry.put(stored)

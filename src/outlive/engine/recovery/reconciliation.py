@@ -131,7 +131,7 @@ class Reconciliation:
             self._is_listed.set()
             await self._table.synced.wait()
         await self._recovery.catch_up()
-        await self._recovery.settle_rows(unfinished)
+        await self._recovery.end_rows(unfinished)
         await self._upkeep.open()
         self.is_over = True
         self._is_found.set()

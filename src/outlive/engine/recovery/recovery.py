@@ -32,7 +32,7 @@ _PAUSE_S = 1.0  # after a failure
 
 
 class Recovery:
-    """Loads unknown processes and settles what has finished unseen; `upkeep` looks after the rest of the past.
+    """Loads unknown processes and ends what has finished unseen; `upkeep` looks after the rest of the past.
 
     Attributes:
         is_first_round: Whether what is adopted was started by an earlier server; ended by `Reconciliation`.
@@ -75,20 +75,20 @@ class Recovery:
                 await asyncio.sleep(_PAUSE_S)
 
     async def catch_up(self) -> None:
-        """Load all unknown processes, settle all vanished ones that are known now, and look after the unconfirmed ones."""
+        """Load all unknown processes, end all vanished ones that are known now, and look after the unconfirmed ones."""
         self._table.work.clear()
         try:
             while self._table.unknown:
                 await self.adopt([ProcessId(one) for one in self._table.unknown_ids()[:_SLICE]])
             while self._table.vanished:
-                await self._settle_vanished(self._table.vanished[:_SLICE])
+                await self._end_vanished(self._table.vanished[:_SLICE])
             while self._table.unconfirmed:
-                await self._settle_unconfirmed(self._table.unconfirmed[:_SLICE])
+                await self._end_unconfirmed(self._table.unconfirmed[:_SLICE])
         except BaseException:
             self._table.work.set()
             raise
 
-    async def settle_rows(self, unfinished: Iterable[bytes]) -> None:
+    async def end_rows(self, unfinished: Iterable[bytes]) -> None:
         """Bring those rows up to date, of the unfinished ones, whose processes the keeper does not hold any more."""
         left = [key for key in unfinished if not self._table.is_told(key)]
         for begin in range(0, len(left), _SLICE):
@@ -97,7 +97,7 @@ class Recovery:
             found = await self._read([one.record.process_id for one in part], is_live=False)
             for row in part:
                 ended, _ = found.get(row.record.process_id, (None, ""))
-                self._settle_row(row, _lost(row) if ended is None else ended)
+                self._end_row(row, _lost(row) if ended is None else ended)
 
     async def look_up(self, process_id: ProcessId) -> StoredProcess | None:
         """Return an ended process that the registry does not know (yet) from its folder."""
@@ -120,7 +120,7 @@ class Recovery:
                     if row is None:
                         self._registry.put(loaded[0])
                     elif not row.record.is_closed:
-                        self._settle_row(row, loaded[0])
+                        self._end_row(row, loaded[0])
                     continue
                 if self._table.is_told(id_to_bytes(process_id)):
                     continue
@@ -136,10 +136,10 @@ class Recovery:
         if process.connection_id is not None and self.is_first_round:
             self._connections.add(process.connection_id)
 
-    def _settle_row(self, row: StoredProcess, ended: StoredProcess) -> None:
+    def _end_row(self, row: StoredProcess, ended: StoredProcess) -> None:
         folder = self._layout.process(row.record.process_id)
         process = Process.from_stored(row, folder, redaction=self._redaction)
-        changes = process.settle_from(ended)
+        changes = process.end_as(ended)
         self._registry.put(process.stored)
         self._changes.changed(process, changes)
 
@@ -186,14 +186,14 @@ class Recovery:
         if rows:
             self._registry.put(*rows)
 
-    async def _settle_vanished(self, processes: list[Process]) -> None:
+    async def _end_vanished(self, processes: list[Process]) -> None:
         found = await self._read([process.process_id for process in processes], is_live=False)
         for process in processes:
             with contextlib.suppress(ValueError):
                 self._table.vanished.remove(process)
-            self._settle(process, *found.get(process.process_id, (_lost(process.stored), "")))
+            self._end(process, *found.get(process.process_id, (_lost(process.stored), "")))
 
-    async def _settle_unconfirmed(self, processes: list[Process]) -> None:
+    async def _end_unconfirmed(self, processes: list[Process]) -> None:
         """Settle those of which nothing will change any more. The others the keeper reports."""
         found = await self._read([process.process_id for process in processes], is_live=True)
         for process in processes:
@@ -202,11 +202,11 @@ class Recovery:
                 self._table.unconfirmed.remove(process)
             ended = found.get(process.process_id)
             if ended is not None and ended[0].record.is_closed:
-                self._settle(process, *ended)
+                self._end(process, *ended)
 
-    def _settle(self, process: Process, ended: StoredProcess, note: str) -> None:
+    def _end(self, process: Process, ended: StoredProcess, note: str) -> None:
         process.note = process.note or note
-        changes = process.settle_from(ended)
+        changes = process.end_as(ended)
         if changes & Change.FINISHED:
             self._changes.changed(process, changes)
             process.subscribers.wake()
