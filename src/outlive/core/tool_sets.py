@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
-ToolSet = Literal["lean", "documents", "terminals", "all"]
+ToolSet = Literal["lean", "claude", "codex", "documents", "terminals", "all"]
 
 # In the order in which help texts list them.
 TOOL_SETS: Mapping[ToolSet, str] = MappingProxyType(
     {
         "lean": "seven small ones, for agents",
+        "claude": "Bash, BashOutput and KillShell, as Claude Code has them",
+        "codex": "exec_command and write_stdin, as Codex has them",
         "documents": "those that the documents describe",
         "terminals": "shells that stay",
-        "all": "all of these",
+        "all": "lean, documents and terminals together",
     }
 )
 

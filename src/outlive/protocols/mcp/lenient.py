@@ -28,7 +28,11 @@ _SYNONYMS: Mapping[str, str | None] = MappingProxyType(
         "environment": "env",
         "tty": "pty",
         "terminal": "pty",
+        "dangerouslyDisableSandbox": None,
         "description": None,
+        "justification": None,
+        "prefix_rule": None,
+        "sandbox_permissions": None,
         "explanation": None,
         "reason": None,
         "title": None,
@@ -89,7 +93,9 @@ def accept_arguments(
     Raises:
         InvalidRequest: An argument is unknown, or a time makes no sense; the hint says what the tool takes.
     """
-    names = [field.encode_name for field in msgspec.structs.fields(shape)]
+    # By the names inside, which have the unit: what is said in milliseconds is read in its own way.
+    inside = {field.encode_name: field.name for field in msgspec.structs.fields(shape)}
+    names = [*inside]
     found: dict[str, object] = {}
     if isinstance(words := raw.get("command"), list) and "argv" in names and "argv" not in raw:
         raw = {"argv": words, **{name: value for name, value in raw.items() if name != "command"}}
@@ -97,7 +103,7 @@ def accept_arguments(
         name = _name_of(given, names, raw, listed=listed)
         if name is None or value is None:
             continue  # null is what leaving it out means, wherever it is not a value of its own inside an object
-        found[name] = _VALUES.get(name, _unchanged)(value)
+        found[name] = _VALUES.get(inside.get(name, name), _unchanged)(value)
     if found.pop("background", False) not in (False, "false", "False", 0, "0"):
         found.setdefault("wait_s", 0)
     return found

@@ -15,13 +15,14 @@ import msgspec
 from outlive.core.errors import OutliveError
 from outlive.core.tool_sets import ToolSet
 from outlive.engine import Process
-from outlive.frontends.mcp.tools import commands, lean, processes, terminals
+from outlive.frontends.mcp.tools import commands, host_shells, lean, processes, terminals
 from outlive.frontends.mcp.tools.calls import Outcome
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed
 from outlive.operations.schemas import arguments_schema
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Scope
 from outlive.protocols.mcp import arguments, schemas
+from outlive.protocols.mcp import host_shells as shell_arguments
 from outlive.protocols.mcp import lean as lean_arguments
 from outlive.protocols.mcp.schemas import Schema
 from outlive.protocols.mcp.tasks import TaskCall
@@ -265,6 +266,59 @@ LEAN_TOOLS = (
     ),
 )
 
+# The shells of two hosts, for models that know them (`host_shells`).
+CLAUDE_TOOLS = (
+    Tool(
+        name="Bash",
+        title="Bash",
+        description="Execute a bash command. The working directory persists between commands, other shell state does not. "
+        "stdin is empty. Output over 30000 characters is shortened. A command that takes long goes on in the background.",
+        operation="execute",
+        arguments=shell_arguments.BashArguments,
+        listed=("command", "timeout", "run_in_background"),
+        answer=host_shells.bash,
+    ),
+    Tool(
+        name="BashOutput",
+        title="BashOutput",
+        description="Get new output and status of a background shell.",
+        operation="read",
+        arguments=shell_arguments.BashOutputArguments,
+        listed=("bash_id", "filter"),
+        answer=host_shells.bash_output,
+    ),
+    Tool(
+        name="KillShell",
+        title="KillShell",
+        description="Kill a background shell by its ID.",
+        operation="control",
+        arguments=shell_arguments.KillShellArguments,
+        listed=("shell_id",),
+        answer=host_shells.kill_shell,
+    ),
+)
+
+CODEX_TOOLS = (
+    Tool(
+        name="exec_command",
+        title="exec_command",
+        description="Run a command, returning output or a session ID for ongoing interaction.",
+        operation="execute",
+        arguments=shell_arguments.ExecCommandArguments,
+        listed=("cmd", "workdir", "shell", "login", "tty", "yield_time_ms", "max_output_tokens"),
+        answer=host_shells.exec_command,
+    ),
+    Tool(
+        name="write_stdin",
+        title="write_stdin",
+        description="Write characters to an exec session and return recent output.",
+        operation="write",
+        arguments=shell_arguments.WriteStdinArguments,
+        listed=("session_id", "chars", "yield_time_ms", "max_output_tokens"),
+        answer=host_shells.write_stdin,
+    ),
+)
+
 TERMINAL_TOOLS = (
     Tool(
         name="terminal_list",
@@ -338,6 +392,8 @@ TOOL_SETS: Mapping[ToolSet, tuple[Tool, ...]] = MappingProxyType(
     {
         "documents": (*COMMAND_TOOLS, *PROCESS_TOOLS),
         "lean": LEAN_TOOLS,
+        "claude": CLAUDE_TOOLS,
+        "codex": CODEX_TOOLS,
         "terminals": TERMINAL_TOOLS,
         "all": (*COMMAND_TOOLS, *PROCESS_TOOLS, *LEAN_TOOLS, *TERMINAL_TOOLS),
     }

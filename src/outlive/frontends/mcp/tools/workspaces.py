@@ -8,6 +8,7 @@ itself with exit code 0 counts, the last to end wins; everything else leaves the
 import asyncio
 import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,6 +59,24 @@ async def enter(call: ToolCall, name: str, command: Command) -> Command:
     return replace(command, cwd=cwd, env=env, prelude=prelude, tags={**command.tags, _TAG: name})
 
 
+async def enter_folder(call: ToolCall, command: Command) -> Command:
+    """Return a shell line as it begins in the folder in which the caller's last one has ended, whatever its exit code was.
+
+    For the shells of hosts that keep nothing but the folder. Where no workspace can be kept (another shell than bash, a profile
+    that hides the state folder) the command begins in the project's folder.
+    """
+    engine = call.runner.engine
+    profile = parse_profile(command.profile or engine.sandboxes.default)
+    is_bash = os.path.basename(engine.starts.shell) == "bash"
+    if profile.strength >= Profile.WORKSPACE.strength or not is_bash:
+        return command
+    name = f":{call.caller.connection_id or ''}"  # no name of a workspace begins so
+    state = await _find(engine, name, call.caller, counts=_ended_by_itself)
+    cwd = None if state is None or not await asyncio.to_thread(os.path.isdir, state.cwd) else state.cwd
+    env = {**command.env, **carried_environment({})}
+    return replace(command, cwd=cwd, env=env, prelude=_PRELUDE, tags={**command.tags, _TAG: name})
+
+
 async def shown_workspace(process: Process) -> str | None:
     """Return the name of a process's workspace and the folder it has left there; None when it is in none."""
     record = process.record
@@ -68,7 +87,9 @@ async def shown_workspace(process: Process) -> str | None:
     return f"{name} unchanged" if state is None else f"{name}:{state.cwd}"
 
 
-async def _find(engine: Engine, name: str, caller: Caller) -> WorkspaceState | None:
+async def _find(
+    engine: Engine, name: str, caller: Caller, *, counts: Callable[[ProcessRecord], bool] | None = None
+) -> WorkspaceState | None:
     """Return what was left last, among the newest hundred commands that count at all; None in a new workspace."""
     before: str | None = None
     while True:
@@ -81,7 +102,9 @@ async def _find(engine: Engine, name: str, caller: Caller) -> WorkspaceState | N
             before=before,
         )
         page = await engine.queries.list(wanted, limit=_PAGE)
-        by_end = sorted(filter(_counts, page), key=lambda record: record.ended_at or record.created_at)
+        by_end = sorted(
+            filter(counts or _counts, page), key=lambda record: record.ended_at or record.created_at
+        )
         for record in reversed(by_end):
             with contextlib.suppress(ProcessNotFound):  # retention was faster
                 state = await _state_of(await engine.queries.find(record.process_id))
@@ -90,6 +113,10 @@ async def _find(engine: Engine, name: str, caller: Caller) -> WorkspaceState | N
         if len(page) < _PAGE:
             return None
         before = page[-1].process_id
+
+
+def _ended_by_itself(record: ProcessRecord) -> bool:
+    return record.state is State.EXITED and record.cause is Cause.NONE
 
 
 def _counts(record: ProcessRecord) -> bool:

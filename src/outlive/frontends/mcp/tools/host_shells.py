@@ -1,0 +1,227 @@
+"""The tool sets `claude` and `codex`: Bash, BashOutput and KillShell; exec_command and write_stdin (promise S4.13.shells).
+
+The same engine as everywhere, under the names and in the answers that models of these hosts know. What outlasts a call goes on, and
+is found under its id, also after a restart of host or server. A Bash command begins in the folder in which the one before has ended.
+"""
+
+import asyncio
+import html
+from dataclasses import replace
+
+from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.errors import ProcessNotFound
+from outlive.core.lifecycle import Cause
+from outlive.engine import Process, ProcessFilter
+from outlive.frontends.mcp.tools.calls import Outcome
+from outlive.frontends.mcp.tools.pages import read_matches, read_page
+from outlive.frontends.mcp.tools.runner import ToolCall
+from outlive.frontends.mcp.tools.waits import Reason, patience_of, reporting, until_answerable
+from outlive.frontends.mcp.tools.workspaces import enter_folder
+from outlive.operations.start import RunOptions
+from outlive.protocols.mcp.headers import Circumstances, header
+from outlive.protocols.mcp.host_shells import (
+    SHOWN_CHARACTERS,
+    BashArguments,
+    BashOutputArguments,
+    ExecCommandArguments,
+    KillShellArguments,
+    WriteStdinArguments,
+    exec_text,
+)
+from outlive.protocols.mcp.lean import WaitFor
+from outlive.server.shown_output import duration_s
+
+_GRACE_S = 5.0
+_REPORT_S = 2.0
+_SETTLED_S = (
+    0.25  # silence after which the answer to typed characters is there, where the kernel shows no question
+)
+
+
+async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
+    """Run a command line; answer with its output, stderr behind stdout, and "Exit code N" before it where that is not 0.
+
+    Cancellation: as `lean.run`.
+    """
+    call.runner.policy.check_line(asked.command)
+    command = call.make_command(_OPTIONS, line=asked.command)
+    timeout_s = (
+        None if asked.timeout_ms is None or asked.run_in_background else max(asked.timeout_ms / 1000, 0.001)
+    )
+    command = await enter_folder(call, replace(command, timeout_s=timeout_s, grace_s=_GRACE_S))
+    process, _ = await call.start(command, in_background=asked.run_in_background)
+    name = process.record.short_id
+    if asked.run_in_background:
+        return Outcome(text=f"Command running in background with ID: {name}")
+    reason = await _answerable(call, process, None, wait_s=_patience_seconds(call, None))
+    page = await read_page(process, BEGINNING)
+    text = page.text(name, budget=SHOWN_CHARACTERS)
+    call.runner.memory.note_shown(call.caller, process.process_id, page.cursor)
+    if not process.is_complete:
+        state = (
+            "waits for input"
+            if reason == "question"
+            else f"still runs after {duration_s(process.record):.0f} s"
+        )
+        return Outcome(
+            text=f"{text}\nCommand {state} and goes on in background with ID: {name}. "
+            "BashOutput shows what it prints, KillShell ends it.".lstrip("\n")
+        )
+    record = process.record
+    if record.exit_code == 0 and record.cause is Cause.NONE:
+        return Outcome(text=text)
+    first = (
+        f"Exit code {record.exit_code}"
+        if record.error is None and record.exit_signal is None
+        else _end(process)
+    )
+    return Outcome(text=f"{first}\n{text}" if text else first, is_error=True)
+
+
+async def bash_output(call: ToolCall, asked: BashOutputArguments) -> Outcome:
+    """Show what a background command has printed since the last look, and its state."""
+    process = await _find(call, asked.bash_id)
+    record = process.record  # before the output: a complete record goes with all of it
+    start = call.runner.memory.shown(call.caller, process.process_id)
+    if asked.filter is None:
+        page = await read_page(process, start)
+    else:
+        page = await read_matches(process, start, asked.filter, context=0, most=SHOWN_CHARACTERS)
+    call.runner.memory.note_shown(call.caller, process.process_id, page.cursor)
+    status = "running" if not record.is_complete else "completed" if record.exit_code == 0 else "failed"
+    if record.cause is Cause.CANCEL and record.is_complete:
+        status = "killed"
+    parts = [f"<status>{status}</status>"]
+    if record.is_complete and record.exit_code is not None:
+        parts.append(f"<exit_code>{record.exit_code}</exit_code>")
+    if record.waiting != "no":
+        parts.append(f"<waiting_for>{record.waiting}</waiting_for>")
+    text = page.text(record.short_id, budget=SHOWN_CHARACTERS)
+    if text:
+        parts.append(
+            f"<stdout>\n{html.escape(text, quote=False) if '</stdout>' in text else text}\n</stdout>"
+        )
+    return Outcome(text="\n\n".join(parts))
+
+
+async def kill_shell(call: ToolCall, asked: KillShellArguments) -> Outcome:
+    """End a background command's whole tree; answers when it is gone."""
+    process = await _find(call, asked.shell_id)
+    if process.is_ended:
+        return Outcome(text=f"Shell {asked.shell_id} is not running: {_end(process)}", is_error=True)
+    await call.end(process, note="Cancelled by the client.", grace_s=_GRACE_S)
+    return Outcome(text=f"Successfully killed shell: {asked.shell_id} ({process.record.command[:200]})")
+
+
+async def exec_command(call: ToolCall, asked: ExecCommandArguments) -> Outcome:
+    """Run a command line; answer at its end, or after the yield time with a session id.
+
+    Cancellation: as `lean.run`.
+    """
+    call.runner.policy.check_line(asked.cmd)
+    stdio = "pty" if asked.tty else "pipes"
+    options = _OPTIONS if asked.workdir is None else RunOptions(cwd=asked.workdir)
+    if asked.shell is None and not asked.login:
+        command = call.make_command(options, line=asked.cmd, stdio=stdio)
+    else:
+        argv = (asked.shell or "bash", "-lc" if asked.login else "-c", asked.cmd)
+        command = call.make_command(options, argv=argv, stdio=stdio, title=asked.cmd)
+    process, _ = await call.start(replace(command, grace_s=_GRACE_S), in_background=False)
+    await _answerable(call, process, None, wait_s=_patience_seconds(call, asked.wait_s))
+    return await _executed(call, process, BEGINNING, asked.budget)
+
+
+async def write_stdin(call: ToolCall, asked: WriteStdinArguments) -> Outcome:
+    """Type into a session, or look at it; answers with the output since the last look.
+
+    Raises:
+        InvalidState: `stdin_closed` or the like: the session was started without a TTY.
+    """
+    process = await _find(call, f"p{asked.session_id}")
+    start = call.runner.memory.shown(call.caller, process.process_id)
+    wanted = None
+    if asked.chars:
+        await call.runner.engine.as_(call.caller.owner).write(process, asked.chars.encode())
+        wanted = WaitFor(idle_s=_SETTLED_S)
+    before = Cursor(process.log.size(0), process.log.size(1)) if asked.chars else start
+    if asked.chars or start == Cursor(
+        process.log.size(0), process.log.size(1)
+    ):  # else there is something to show at once
+        await _answerable(call, process, wanted, wait_s=_patience_seconds(call, asked.wait_s), start=before)
+    return await _executed(call, process, start, asked.budget)
+
+
+# The options of a command that these tools do not offer: all as the server has them.
+_OPTIONS = RunOptions()
+
+
+async def _answerable(
+    call: ToolCall, process: Process, wanted: WaitFor | None, *, wait_s: float, start: Cursor = BEGINNING
+) -> Reason:
+    """Wait for what a model can act on; what a cancelled call has started is ended, unless its host gave up."""
+    try:
+        async with reporting([process], call.progress, every_s=_REPORT_S):
+            return await until_answerable(call.runner.engine, process, wanted, wait_s=wait_s, start=start)
+    except asyncio.CancelledError:
+        if process.record.owner.request_id == call.caller.request_id:  # this very call has started it
+            await call.leave(process)
+        raise
+
+
+def _patience_seconds(call: ToolCall, asked_s: float | None) -> float:
+    runner = call.runner
+    patience = patience_of(
+        call.caller,
+        has_progress=call.progress is not None,
+        is_patient=runner.memory.is_patient(call.caller),
+        usual_s=runner.settings.wait_s,
+    )
+    return patience.seconds(asked_s)
+
+
+async def _executed(call: ToolCall, process: Process, start: Cursor, budget: int) -> Outcome:
+    page = await read_page(process, start)
+    call.runner.memory.note_shown(call.caller, process.process_id, page.cursor)
+    record = process.record
+    waits = (
+        ""
+        if record.waiting == "no"
+        else f"Process waits for {'a password' if record.waiting == 'password' else 'input'}"
+    )
+    text = exec_text(
+        record,
+        page.text(record.short_id, budget=budget),
+        wall_s=duration_s(record),
+        remark=waits or _abnormal(process),
+    )
+    return Outcome(text=text)
+
+
+def _abnormal(process: Process) -> str:
+    record = process.record
+    return "" if not record.is_complete or record.error is None else _end(process)
+
+
+def _end(process: Process) -> str:
+    now = Circumstances(duration_s=duration_s(process.record), shows_id=False)
+    return header(process.record, now).splitlines()[0].strip("[]")
+
+
+async def _find(call: ToolCall, name: str) -> Process:
+    """Return a process by the id that Bash or exec_command has given.
+
+    Raises:
+        ProcessNotFound: The caller's project has none of that id.
+    """
+    number = name.strip().lower().removeprefix("p")
+    if number.isascii() and number.isdigit():
+        wanted = ProcessFilter(
+            principal=call.caller.principal,
+            project=call.caller.project_root,
+            number=min(int(number), 2**62),
+            detached=True,
+        )
+        return await call.runner.engine.queries.find_by(wanted)
+    raise ProcessNotFound(
+        "process_not_found", f"No shell has the id {name[:40]!r}.", hint="Use the id that the start answered."
+    )
