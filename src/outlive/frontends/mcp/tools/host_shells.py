@@ -28,7 +28,6 @@ from outlive.protocols.mcp.host_shells import (
     WriteStdinArguments,
     exec_text,
 )
-from outlive.protocols.mcp.lean import WaitFor
 from outlive.server.shown_output import duration_s
 
 _GRACE_S = 5.0
@@ -53,7 +52,7 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
     name = process.record.short_id
     if asked.run_in_background:
         return Outcome(text=f"Command running in background with ID: {name}")
-    reason = await _answerable(call, process, None, wait_s=_patience_seconds(call, None))
+    reason = await _answerable(call, process, wait_s=_patience_seconds(call, None))
     page = await read_page(process, BEGINNING)
     text = page.text(name, budget=SHOWN_CHARACTERS)
     call.runner.memory.note_shown(call.caller, process.process_id, page.cursor)
@@ -127,7 +126,7 @@ async def exec_command(call: ToolCall, asked: ExecCommandArguments) -> Outcome:
         argv = (asked.shell or "bash", "-lc" if asked.login else "-c", asked.cmd)
         command = call.make_command(options, argv=argv, stdio=stdio, title=asked.cmd)
     process, _ = await call.start(replace(command, grace_s=_GRACE_S), in_background=False)
-    await _answerable(call, process, None, wait_s=_patience_seconds(call, asked.wait_s))
+    await _answerable(call, process, wait_s=_patience_seconds(call, asked.wait_s))
     return await _executed(call, process, BEGINNING, asked.budget)
 
 
@@ -139,15 +138,13 @@ async def write_stdin(call: ToolCall, asked: WriteStdinArguments) -> Outcome:
     """
     process = await _find(call, f"p{asked.session_id}")
     start = call.runner.memory.shown(call.caller, process.process_id)
-    wanted = None
     if asked.chars:
         await call.runner.engine.as_(call.caller.owner).write(process, asked.chars.encode())
-        wanted = WaitFor(idle_s=_SETTLED_S)
     before = Cursor(process.log.size(0), process.log.size(1)) if asked.chars else start
     if asked.chars or start == Cursor(
         process.log.size(0), process.log.size(1)
     ):  # else there is something to show at once
-        await _answerable(call, process, wanted, wait_s=_patience_seconds(call, asked.wait_s), start=before)
+        await _answerable(call, process, wait_s=_patience_seconds(call, asked.wait_s), start=before)
     return await _executed(call, process, start, asked.budget)
 
 
@@ -156,12 +153,12 @@ _OPTIONS = RunOptions()
 
 
 async def _answerable(
-    call: ToolCall, process: Process, wanted: WaitFor | None, *, wait_s: float, start: Cursor = BEGINNING
+    call: ToolCall, process: Process, *, wait_s: float, start: Cursor = BEGINNING
 ) -> Reason:
     """Wait for what a model can act on; what a cancelled call has started is ended, unless its host gave up."""
     try:
         async with reporting([process], call.progress, every_s=_REPORT_S):
-            return await until_answerable(call.runner.engine, process, wanted, wait_s=wait_s, start=start)
+            return await until_answerable(call.runner.engine, process, wait_s=wait_s, start=start)
     except asyncio.CancelledError:
         if process.record.owner.request_id == call.caller.request_id:  # this very call has started it
             await call.leave(process)
