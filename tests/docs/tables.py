@@ -1,11 +1,13 @@
-"""The tables of docs/jsonrpc.md that are made from code; `python -m tests.docs.tables` writes them anew."""
+"""The tables of docs/jsonrpc.md and docs/mcp.md that are made from code; `python -m tests.docs.tables` writes them anew."""
 
 from outlive.config import OPTIONS
 from outlive.core.errors import SLUGS
 from outlive.protocols.jsonrpc.answers import ERROR_NUMBERS
+from outlive.protocols.mcp.hosts import HOSTS, NO_LIMIT_S, McpHost
 from tests.docs.pages import ROOT, page, replace_generated, table
 
 PAGE = "docs/jsonrpc.md"
+MCP_PAGE = "docs/mcp.md"
 
 # Said before a connection is open: by the command line when the server starts, or by HTTP (401, 403, 421). The Python
 # client says itself when there is no server.
@@ -31,6 +33,21 @@ def parts() -> dict[str, str]:
     return {"errors": _errors(), "options": _options()}
 
 
+def mcp_parts() -> dict[str, str]:
+    """Return the generated parts of docs/mcp.md by name."""
+    columns = ["host", "`clientInfo.name`", "gives up after", "progress restarts that", "source"]
+    return {"hosts": table(columns, [_host_row(host) for host in HOSTS])}
+
+
+def _host_row(host: McpHost) -> list[str]:
+    names = ", ".join(f"`{name}`" for name in host.client_names)
+    if host.limit_s is None:
+        limit = "not known"
+    else:
+        limit = "never" if host.limit_s == NO_LIMIT_S else f"{host.limit_s:.0f} s"
+    return [host.name, names, limit, "yes" if host.restarts_at_progress else "", host.source]
+
+
 def _errors() -> str:
     sent = [(number, slug) for slug, number in ERROR_NUMBERS.items() if slug not in NEVER_SENT]
     rows = [
@@ -51,4 +68,5 @@ def _options() -> str:
 
 
 if __name__ == "__main__":
-    (ROOT / PAGE).write_text(replace_generated(page(PAGE), parts()), encoding="utf-8")
+    for name, made in ((PAGE, parts()), (MCP_PAGE, mcp_parts())):
+        (ROOT / name).write_text(replace_generated(page(name), made), encoding="utf-8")

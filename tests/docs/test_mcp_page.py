@@ -7,10 +7,11 @@ import pytest
 
 from outlive.frontends.mcp.tools.table import COMMAND_TOOLS, LEAN_TOOLS, PROCESS_TOOLS, TERMINAL_TOOLS, Tool
 from tests.cli.launching import run
-from tests.docs.pages import page, section, table_rows, words
+from tests.docs.pages import generated, page, section, table_rows, words
+from tests.docs.tables import MCP_PAGE, mcp_parts
 from tests.mcp_tools.calling import KEYS
 
-_PAGE = page("docs/mcp.md")
+_PAGE = page(MCP_PAGE)
 
 
 def _arguments(tool: Tool) -> set[str]:
@@ -47,3 +48,9 @@ def test_the_hosts_configuration_names_a_verb_that_is_there() -> None:
     program = json.loads(shown[1])["mcpServers"]["outlive"]
     assert program["command"] == "outlive"
     assert run(*program["args"], "--help").returncode == 0
+
+
+@pytest.mark.parametrize("name", sorted(mcp_parts()))
+def test_generated_tables_are_up_to_date(name: str) -> None:
+    """The table of hosts is made from `protocols/mcp/hosts`."""
+    assert generated(_PAGE, name) == mcp_parts()[name], "run `python -m tests.docs.tables`"

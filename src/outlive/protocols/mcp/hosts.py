@@ -200,7 +200,7 @@ _ACT = re.compile(
 
 def host_of(client_name: str) -> McpHost:
     """Return the host that sends this `clientInfo.name`, compared in lower case; `UNKNOWN_HOST` for every other name."""
-    names = {client_name.strip().lower(), client_slug(client_name)}
+    names = (client_name.strip().lower(), client_slug(client_name))
     for host in HOSTS:
         if any(fnmatchcase(name, pattern) for pattern in host.client_names for name in names):
             return host
