@@ -18,6 +18,7 @@ ROOMS = {
     "shim": {"shim", "common"},
     "runner": {"runner", "common"},
     "tunnel": {"tunnel", "runner", "common"},
+    "filter": {"filter", "common"},
 }
 _FILES = sorted(NATIVE.rglob("*.[ch]"))
 _INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)

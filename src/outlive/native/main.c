@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "filter/filter_stage.h"
 #include "runner/server.h"
 #include "shim/shim_loop.h"
 #ifndef OUTLIVE_WITHOUT_TUNNEL
@@ -66,6 +67,8 @@ static int run_part(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    if (argc >= 1 && is_filter(argv[0])) /* bash takes us for it: the name is all that says so */
+        return run_filter_stage(argv);
     int exit_code = run_part(argc, argv);
 
     if (exit_code != NO_PART)
