@@ -1,0 +1,105 @@
+"""The filter at the end of a command line (`make 2>&1 | tail -30`): `last_filter`, when it is certain; `filter_hint`. Pure.
+
+Such a filter loses what stands before it: the rest of the output, and the exit code. What is kept of both beside it is
+`engine.commands.unfiltered`'s part, which needs certainty: so `last_filter` says nothing of a line that the policy's grammar
+does not understand. The hint may err, and is given for more lines.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outlive.policy.grammar import SimpleCommand, parse_line
+
+# The names that `native/filter/filter_stage.c` answers to.
+FILTERS = frozenset({"tail", "head", "grep", "egrep", "fgrep"})
+# These would show, or replace, what is kept beside the line: the shell's table of programs, its variables, its EXIT trap.
+_LOOK_INSIDE = frozenset(
+    "trap hash type command builtin enable declare typeset local readonly export alias unalias compgen eval exit "  # noqa: SIM905 -- a table of words
+    "exec logout unset".split()
+)
+# These list the machine's processes: a copier would be among them.
+_LIST_PROCESSES = frozenset(
+    "ps pgrep pkill pidof pstree top htop lsof fuser jobs ss netstat killall kill who w ipcs".split()  # noqa: SIM905 -- as above
+)
+_PATTERN_NAMES = frozenset({"grep", "egrep", "fgrep"})
+_WITH_VALUE = frozenset({"-n", "-c", "-e", "-A", "-B", "-C", "-m"})
+_HINTED = re.compile(r"(?<!\|)\|&?\s*((tail|head|grep|egrep|fgrep|rg)(?:\s[^\n]*)?)\Z")
+_MOST_SHOWN = 60  # characters of the filter in a hint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastFilter:
+    """The last command of a line, which filters what the one before it writes.
+
+    `stages` are the commands of its pipeline, itself included. `is_only` says that no other pipeline of the line has as many:
+    then so many exit codes are this one's. `may_copy` is False where a process more could be seen by the line itself.
+    """
+
+    name: str
+    stages: int
+    is_only: bool
+    may_copy: bool
+
+
+def last_filter(line: str) -> LastFilter | None:
+    """Return the filter at the end of a line; None when there is none, or when it is not certain."""
+    commands = parse_line(line)
+    if commands is None or len(commands) < 2 or line.rstrip().endswith("&"):
+        return None
+    last = commands[-1]
+    if last.joint != "|" or last.writes or last.argv[0] not in FILTERS or not _reads_input(last):
+        return None
+    words = {command.argv[0].rpartition("/")[2] for command in commands}
+    if words & _LOOK_INSIDE or any(command.argv == ("set",) for command in commands):
+        return None
+    lengths = _lengths(commands)
+    return LastFilter(
+        name=last.argv[0],
+        stages=lengths[-1],
+        is_only=lengths.count(lengths[-1]) == 1,
+        may_copy=not words & _LIST_PROCESSES,
+    )
+
+
+def filter_hint(line: str) -> str | None:
+    """Return what to do instead of a final filter, as a sentence for the caller; None for a line without one."""
+    found = _HINTED.search(line.rstrip().rstrip(";").rstrip())
+    commands = parse_line(line)
+    if found is None or (commands is not None and commands[-1].joint != "|"):
+        return None
+    shown = found[1] if len(found[1]) <= _MOST_SHOWN else f"{found[1][:_MOST_SHOWN]}…"
+    code = "" if "pipefail" in line else "the exit code and "
+    return (
+        f"`| {shown}` hides {code}the rest of the output of what stands before it. "
+        "Leave it out: long output is shortened anyway, and all of it can be read."
+    )
+
+
+def _reads_input(command: SimpleCommand) -> bool:
+    """Return whether a filter reads what is piped into it, as far as its words tell: no file is named."""
+    if not command.is_literal and command.argv[0] not in _PATTERN_NAMES:
+        return False  # a pattern may become a file
+    operands: list[str] = []
+    has_pattern = False
+    words = iter(command.argv[1:])
+    for word in words:
+        if word.startswith("-") and word != "-":
+            has_pattern |= word.startswith(("-e", "-f", "--regexp", "--file"))
+            if word in _WITH_VALUE:
+                next(words, None)
+        elif not (command.argv[0] == "tail" and word.startswith("+")):
+            operands.append(word)
+    allowed = 1 if command.argv[0] in _PATTERN_NAMES and not has_pattern else 0
+    return len([word for word in operands if word != "-"]) <= allowed
+
+
+def _lengths(commands: Sequence[SimpleCommand]) -> list[int]:
+    """Return how many stages each pipeline of a line has."""
+    lengths: list[int] = []
+    for command in commands:
+        if command.joint == "|":
+            lengths[-1] += 1
+        else:
+            lengths.append(1)
+    return lengths
