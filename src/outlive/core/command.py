@@ -177,6 +177,9 @@ class Command:
     `project` is the folder within which, for each principal, short ids and keys are unique; it is no wall. `key` names the process
     there: a command with the key of an earlier one is not started again.
 
+    `keeps_unfiltered`: where a line ends in `| tail`, `| head` or `| grep`, keep what enters that filter, and the exit code
+    of what stands before it (`engine.commands.unfiltered`); a wish, heeded where nothing else changes by it.
+
     `grant` asks for a token of the command's own ("run", "read:1h"); `granted` is what the engine made of it, and no caller
     sets it.
     """
@@ -203,6 +206,7 @@ class Command:
     output_limit: int | None = None
     on_limit: OnLimit = "truncate"
     after_exit: AfterExit = "keep"
+    keeps_unfiltered: bool = False
     detached: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
     project: str | None = None

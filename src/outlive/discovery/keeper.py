@@ -15,7 +15,7 @@ def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0) -> None:
     Raises:
         BackendUnavailable: `keeper_unavailable`: no supervisor listened in time.
     """
-    launch.ensure_keeper(state_dir, deadline_s=deadline_s, find_shim=lambda: find_shim() or _awaited_shim())
+    launch.ensure_keeper(state_dir, deadline_s=deadline_s, find_shim=future_shim)
 
 
 def find_shim() -> str | None:
@@ -27,12 +27,12 @@ def find_shim() -> str | None:
     return None if found is None else str(found)
 
 
-def _awaited_shim() -> str | None:
-    """Return the path at which the compiled shim will be; the keeper uses it from then on."""
+def future_shim() -> str | None:
+    """Return the path of the shim program, or the one at which it will be once it is compiled; None if there will be none."""
     from outlive.backends.docker.runner_build import compiled_runner  # noqa: PLC0415
 
     cache = _cache()
-    return None if cache is None else str(compiled_runner(os.uname().machine, cache))
+    return find_shim() or (None if cache is None else str(compiled_runner(os.uname().machine, cache)))
 
 
 def _cache() -> Path | None:

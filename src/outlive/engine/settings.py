@@ -27,6 +27,7 @@ class EngineSettings:
     `timeout_s` None means that a command may run for ever,
     `max_processes` None that a principal may have any number. What waits for a reader (`on_limit` "block") waits
     `reader_grace_s` for one that is gone, what waits for a person's approval `approval_timeout_s`.
+    `runner` is the path of the native program, which may come to be there later (None: it never will).
     `umask` and `nice` are those of commands whose caller names none (nice None: the keeper's own).
     `callbacks` is what every command on this machine may do here, by a token of its own (None: nothing).
     `redactor` hides secrets in output, commands' texts and errors; `hides_secrets` also the values of `env_secrets`.
@@ -49,6 +50,7 @@ class EngineSettings:
     retention_interval_s: float = 60.0
     redactor: Redactor = field(default_factory=Redactor)
     hides_secrets: bool = True
+    runner: str | None = None
     umask: int = 0o022
     nice: int | None = None
     callbacks: Scope | None = None

@@ -36,6 +36,9 @@ from outlive.store.rows import StoredProcess, at_time, encode_terminal, read_san
 
 Labels = tuple[dict[str, str], str | None]
 _FILE = "labels"
+UNFILTERED = (
+    "unfiltered"  # a folder in a process's own: what entered the final filter of its line, as an output log
+)
 
 
 def write_labels(folder: str, tags: Mapping[str, str], group: str | None) -> None:
@@ -312,6 +315,14 @@ def _ended_boot(
 def _size(path: str) -> int:
     try:
         return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def bytes_on_disk(path: str) -> int:
+    """Return what a file takes on disk, holes left out; 0 for one that is not there."""
+    try:
+        return os.lstat(path).st_blocks * 512  # of stat(2)'s own unit
     except OSError:
         return 0
 

@@ -9,6 +9,7 @@ from the processes themselves.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.process import ProcessRecord
 from outlive.core.redactions import redacted_member
 from outlive.policy.redaction import Redactor
+from outlive.store.folder import UNFILTERED
 from outlive.store.log_mask import Hiding, read_values, write_masks
 from outlive.store.output_log import OutputLog
 
@@ -171,24 +173,39 @@ class Redaction:
     async def _note(self, record: ProcessRecord, folder: str) -> None:
         redactor = Redactor(patterns=False, values=self._known(record))
         sizes = (record.stdout_bytes, record.stderr_bytes)
-        log = OutputLog(folder)
         try:
             async with self._turn:  # one at a time: a process has ended, and soon its streams are closed
-                await asyncio.to_thread(write_masks, log, folder, redactor, sizes)
+                await asyncio.to_thread(_write_all_masks, folder, redactor, sizes)
         except FileNotFoundError:
             return  # the process was removed meanwhile
         except OSError as error:
             # Not noted means that everything of it is hidden once the values are forgotten.
             extra = {"process_id": record.process_id, "reason": error.strerror}
             _logger.warning("where a process's secrets are could not be noted", extra=extra)
-        finally:
-            log.close()
 
     def _known(self, record: ProcessRecord) -> list[bytes]:
         values = self.secrets.of(record.process_id)
         if any(name not in values for name in record.secret_names):
             return []
         return [os.fsencode(values[name]) for name in record.secret_names]
+
+
+def _write_all_masks(folder: str, redactor: Redactor, sizes: tuple[int, int]) -> None:
+    """Note where secrets are in the output, and in what is kept beside it. Blocking.
+
+    Raises:
+        OSError: The disk refuses it, or the folder is gone.
+    """
+    parts = {folder: sizes}
+    beside = f"{folder}/{UNFILTERED}"
+    with contextlib.suppress(FileNotFoundError):
+        parts[beside] = (os.lstat(f"{beside}/out").st_size, 0)
+    for part, its_sizes in parts.items():
+        log = OutputLog(part)
+        try:
+            write_masks(log, part, redactor, its_sizes)
+        finally:
+            log.close()
 
 
 def hide_error(error: OutliveError, hide: TextMask) -> None:

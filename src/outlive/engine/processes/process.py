@@ -8,6 +8,7 @@ no queue. JSON-RPC has its own, faster way. `until` waits for something to becom
 """
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Self
@@ -238,12 +239,14 @@ class Process:
             self._raw_log = OutputLog(self.folder)
         return self._raw_log
 
-    def open_log(self) -> OutputLog:
-        """Return another reader of what `log` reads, for a thread; the caller closes it."""
+    def open_log(self, part: str = "", *, raw: bool = False) -> OutputLog:
+        """Return another reader of what `log` reads, for a thread, or of the log in a folder `part` of the process's folder.
+
+        The caller closes it. `raw` hides nothing: only for callers with the scope admin.
+        """
         hide = _hide_patterns if self._redaction is None else self._redaction.hiding
-        return OutputLog(
-            self.folder, hiding=hide(self._base, is_over=lambda: self.is_complete, held=self._held)
-        )
+        hiding = None if raw else hide(self._base, is_over=lambda: self.is_complete, held=self._held)
+        return OutputLog(os.path.join(self.folder, part) if part else self.folder, hiding=hiding)
 
     def close_logs(self) -> None:
         """Close the files; they open again with the next read.

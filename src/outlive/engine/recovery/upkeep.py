@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import orjson
 
@@ -23,9 +24,9 @@ from outlive.engine.processes.output_redaction import Secrets
 from outlive.engine.processes.process import boot_time
 from outlive.engine.processes.process_table import ProcessTable
 from outlive.keeper.common.disk import Reserve
-from outlive.store.folder import read_folder
+from outlive.store.folder import UNFILTERED, bytes_on_disk, read_folder
 from outlive.store.registry import Registry
-from outlive.store.retention import ClockReading, Retention, RetentionClock, select_removable
+from outlive.store.retention import Candidate, ClockReading, Retention, RetentionClock, select_removable
 from outlive.store.rows import ProcessFilter, StoredProcess, to_ns
 
 _NEWEST = 50  # records that are read where no clock was kept: one of this boot is enough
@@ -182,6 +183,7 @@ class Upkeep:
         """Remove the ended processes that retention does not keep: the folder first, then the row."""
         clock = await self._time.look()
         ended = await self._registry.removable(clock)
+        ended = await asyncio.to_thread(self._with_unfiltered, ended)
         removable = await asyncio.to_thread(select_removable, ended, rule, now_ns=clock.now_ns)
         too_early, self._without_end = self._without_end, set()
         for name in removable:
@@ -189,6 +191,15 @@ class Upkeep:
                 continue
             stored = await self._registry.find(name)
             await self.remove(ProcessId(name), None if stored is None else stored.record)
+
+    def _with_unfiltered(self, ended: list[Candidate]) -> list[Candidate]:
+        """Add to each size what is kept beside the output, which no row counts."""
+        return [
+            replace(
+                one, size=one.size + bytes_on_disk(f"{self._layout.process(one.process_id)}/{UNFILTERED}/out")
+            )
+            for one in ended
+        ]
 
     async def remove(
         self,

@@ -24,6 +24,7 @@ from outlive.core.spec import CALLER_ENVIRONMENT, Spec
 from outlive.engine.commands.containers import ContainerStarts, resolve_elsewhere
 from outlive.engine.commands.resolver import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.commands.sandbox import Sandboxes
+from outlive.engine.commands.unfiltered import keeping_unfiltered
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.groups import StartSlots
 from outlive.engine.processes.output_redaction import Redaction, TextMask, check_secrets, hide_error
@@ -109,6 +110,10 @@ class Preparation:
             return resolve_elsewhere(command, profile, inside, kind=kind, backend=backend)
         if self._resolver is None:
             raise AssertionError("the engine is used inside `async with` only")
+        limit = self._settings.output_limit if command.output_limit is None else command.output_limit
+        command = keeping_unfiltered(
+            command, profile, shell=self._resolver.shell, runner=self._settings.runner, limit=limit
+        )
         resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
         if inside is not None:
             await self._sandboxes.check_folder(resolved.cwd, inside)

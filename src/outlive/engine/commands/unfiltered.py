@@ -1,0 +1,67 @@
+"""What a final filter hides: `keeping_unfiltered` has it kept beside a command, `unfiltered_of` finds it at the end.
+
+The line is run as it was written. Before it bash reads `unfiltered.bash`, which lets the runner become the filter
+(`native/filter`): the bytes that enter the filter are copied into the folder `unfiltered` of the process's own, in the format of
+an output log. An EXIT trap writes the exit codes of the last pipeline (decision 180).
+"""
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from outlive.core.command import Command, Profile
+from outlive.engine.processes.process import Process
+from outlive.policy.last_filter import last_filter
+from outlive.store.folder import UNFILTERED
+from outlive.store.output_log import OutputLog
+from outlive.store.unfiltered import Unfiltered, look_unfiltered
+
+_PRELUDE = str(Path(__file__).with_name("unfiltered.bash"))
+_VARIABLE = "OUTLIVE_FILTER"  # what the prelude reads, and removes
+# Half for the first bytes, half for the last ones: more than a build or a test run writes as a rule, and a thousand such
+# commands fit into the 16 GiB that retention keeps.
+MOST_BYTES = 16 * 1024 * 1024
+
+
+def keeping_unfiltered(
+    command: Command, profile: Profile, *, shell: str, runner: str | None, limit: int | None
+) -> Command:
+    """Return `command` as it runs when what enters its final filter is to be kept; unchanged where that cannot be.
+
+    Args:
+        command: What the caller wants; only `keeps_unfiltered` asks for it.
+        profile: Its profile: from workspace on the state folder is hidden, and nothing can be kept there.
+        shell: The program that runs command lines; only bash reads a prelude.
+        runner: The native program's path; None, or none there when the command begins: only exit codes are kept.
+        limit: The most output that is kept of it, in bytes; None without a limit.
+    """
+    is_possible = command.keeps_unfiltered and command.line is not None and command.prelude is None
+    if not is_possible or command.stdio == "pty" or profile.strength >= Profile.WORKSPACE.strength:
+        return command
+    found = last_filter(command.line or "")
+    if found is None or os.path.basename(shell) != "bash":
+        return command
+    most = MOST_BYTES if limit is None else min(limit, MOST_BYTES)
+    copier = runner if found.may_copy and most > 0 and runner is not None else ""
+    env = {**command.env, _VARIABLE: f"{found.name} {most},{found.stages},{found.is_only:d} {copier}"}
+    return replace(command, prelude=_PRELUDE, env=env)
+
+
+async def unfiltered_of(process: Process) -> Unfiltered | None:
+    """Return what was kept beside a process; None when nothing was, or while it runs.
+
+    Cancellation: safe.
+    """
+    record = process.record
+    if not record.is_complete or record.exit_code is None:
+        return None  # a signal has ended the shell: whatever it wrote, it was in the middle of something
+    return await asyncio.to_thread(look_unfiltered, process.folder)
+
+
+def unfiltered_log(process: Process, *, raw: bool = False) -> OutputLog:
+    """Return a reader of the bytes that entered the filter, all in stream 0; the caller closes it.
+
+    Secrets are hidden as in the process's output; `raw` shows them, and is for callers with the scope admin.
+    """
+    return process.open_log(UNFILTERED, raw=raw)
