@@ -17,6 +17,7 @@ from outlive.cli.output import say, tell_hidden
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.layout import Layout
 from outlive.core.redactions import Redactions, redacted_member
+from outlive.store.folder import UNFILTERED
 from outlive.store.log_mask import hiding_of_folder
 from outlive.store.log_search import LogLine, LogSearch, tail_start
 from outlive.store.output_log import OutputChunk, OutputLog
@@ -127,6 +128,7 @@ class LogView:
         stream: "stdout", "stderr" or "both".
         as_json: A line of JSON for each piece or match.
         raw: Hide no secrets.
+        unfiltered: Instead of the output, what entered the final filter of its line.
     """
 
     follow: bool = False
@@ -138,6 +140,7 @@ class LogView:
     stream: str = "both"
     as_json: bool = False
     raw: bool = False
+    unfiltered: bool = False
 
 
 class LogShower:
@@ -154,7 +157,8 @@ class LogShower:
     def __init__(self, layout: Layout, process_id: str, view: LogView, *, is_hidden: bool = False) -> None:
         """Show the log of a process of this state folder; `is_hidden`: its secrets are hidden in it already."""
         hiding = None if view.raw or is_hidden else hiding_of_folder(layout, process_id)
-        self._log = OutputLog(layout.process(process_id), hiding=hiding)
+        folder = layout.process(process_id)
+        self._log = OutputLog(f"{folder}/{UNFILTERED}" if view.unfiltered else folder, hiding=hiding)
         self.view = view
         self.streams = _STREAMS[view.stream]
         self.printer: Printer = JsonPrinter() if view.as_json else RawPrinter()

@@ -7,6 +7,7 @@ only to follow (`log_follow`), and for a name that the folder does not show.
 import os
 
 from outlive.cli.logs.log_view import LogShower, LogView
+from outlive.cli.output import say
 from outlive.cli.parameters import NAME, SERVER, ServerFlags, UsageError, count, option, switch, takes
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import is_process_id
@@ -28,6 +29,10 @@ from outlive.discovery.state_folder import layout_of
     switch("--ignore-case", "-i", about="Letters in either case."),
     option("--stream", metavar="stdout|stderr|both", about="Only one of them.", default="both"),
     switch("--raw", about="Hide no keys and passwords."),
+    switch(
+        "--unfiltered",
+        about="What entered the `tail`, `head` or `grep` at the end of its line, where that was kept.",
+    ),
     *SERVER,
 )
 def logs(*, name: str, stream: str, server: ServerFlags, **wanted: object) -> int:
@@ -35,6 +40,8 @@ def logs(*, name: str, stream: str, server: ServerFlags, **wanted: object) -> in
     if stream not in {"stdout", "stderr", "both"}:
         raise UsageError("Invalid value for --stream: stdout, stderr or both")
     # Every other parameter has the name of a field of `LogView`.
+    if wanted["unfiltered"] and (wanted["follow"] or stream == "stderr"):
+        raise UsageError("--unfiltered is one stream of an ended process: leave out --follow and --stream")
     view = LogView(stream=stream, as_json=server.as_json, **wanted)  # type: ignore[arg-type] # the parser has typed them
     return _show(layout_of(server.state_dir), name, view, server)
 
@@ -43,6 +50,8 @@ def _show(layout: Layout, name: str, view: LogView, server: ServerFlags) -> int:
     from outlive.cli.far import far_url  # noqa: PLC0415 -- start-up time
 
     if far_url() is not None:
+        if view.unfiltered:
+            raise UsageError("--unfiltered reads this machine's files, not another server's")
         return _show_far(name, view)
     if view.raw:
         from outlive.cli.operator.audit import check_raw  # noqa: PLC0415 -- as above
@@ -50,17 +59,37 @@ def _show(layout: Layout, name: str, view: LogView, server: ServerFlags) -> int:
         check_raw(layout)
     process_id = _known_here(layout, name)
     if process_id is not None and not view.follow:
-        return _shower(layout, process_id, view).show()
+        return _show_file(layout, process_id, view)
     # Half of the time of a short call would be the client's import.
     from outlive.cli.logs.log_follow import follow  # noqa: PLC0415
     from outlive.cli.processes import connected, find_process  # noqa: PLC0415
 
     with connected(server) as client:
         process = find_process(client, process_id or name)
-        shower = _shower(layout, process.process_id, view)
         if not view.follow:
-            return shower.show()
-        return follow(shower, process)
+            return _show_file(layout, process.process_id, view)
+        return follow(_shower(layout, process.process_id, view), process)
+
+
+def _show_file(layout: Layout, process_id: str, view: LogView) -> int:
+    """Show a log of ours as far as it goes; of what stood before a filter also how it ended.
+
+    Raises:
+        InvalidRequest: Nothing was kept beside this process.
+    """
+    if not view.unfiltered:
+        return _shower(layout, process_id, view).show()
+    from outlive.store.unfiltered import look_unfiltered  # noqa: PLC0415 -- start-up time
+
+    kept = look_unfiltered(layout.process(process_id))
+    if kept is None:
+        text = "Nothing was kept beside this process's output."
+        hint = "MCP's run keeps what enters a final tail, head or grep. Leave the filter out, and use --tail or --grep here."
+        raise InvalidRequest("invalid_params", text, hint=hint)
+    found = _shower(layout, process_id, view).show()
+    if kept.exit_code_before is not None and not view.as_json:
+        say(f"outlive: before the filter: exit code {kept.exit_code_before}")
+    return found
 
 
 def _shower(layout: Layout, process_id: str, view: LogView) -> LogShower:
