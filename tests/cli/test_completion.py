@@ -56,7 +56,7 @@ def _bash(words: list[str], *, home: Path) -> list[str]:
     [
         (["serv"], {"serve", "service"}),
         (["service", ""], {"install", "uninstall", "status"}),
-        (["install", "c"], {"claude-code", "claude-desktop", "cursor"}),
+        (["install", "cl"], {"claude-code", "claude-desktop", "cline", "cline-vscode"}),
         (["install", "--name", "a b", "vs"], {"vscode"}),
         (["completion", ""], set(SHELLS)),
         (["keeper", "stop", "--k"], {"--kill"}),

@@ -9,7 +9,8 @@ import pytest
 
 from outlive.cli.completion import complete_words
 from outlive.cli.machine.completion_scripts import SHELLS, script_path
-from outlive.cli.machine.install import HOSTS, config_path
+from outlive.cli.machine.hosts.entry import config_path
+from outlive.cli.machine.hosts.table import HOSTS
 from outlive.client import Client, InvalidState
 from tests.cli.launching import run
 from tests.docs.pages import page, section, table_rows, words
@@ -53,7 +54,7 @@ _GO_ON = {
         ("## `outlive approvals`, `approve`, `deny`", [["approvals"], ["approve"], ["deny"]]),
         ("## `outlive policy check`", [["policy", "check"]]),
         ("## `outlive audit`", [["audit", verb] for verb in ("show", "verify")]),
-        ("## `outlive install`", [["install"]]),
+        ("## `outlive install`, `uninstall`", [["install"], ["uninstall"]]),
         ("## `outlive service`", [["service", verb] for verb in ("install", "uninstall", "status")]),
         ("## `outlive completion`", [["completion"]]),
     ],
@@ -125,13 +126,16 @@ def test_help_is_had_by_both_names(word: str) -> None:
 
 
 def test_the_table_of_files_is_the_one_in_the_code() -> None:
-    rows = {words(row[0])[0]: row for row in table_rows(section(_PAGE, "## `outlive install`"), "host")}
+    rows = {words(row[0])[0]: row for row in table_rows(page("docs/install.md"), "host")}
     assert set(rows) == set(HOSTS)
     for name, host in HOSTS.items():
         _, user, project, under = rows[name]
-        assert words(user)[0] == config_path(host, {"HOME": "/h"}).replace("/h/", "~/")
-        assert words(project) == ([host.project_file] if host.project_file else [])
-        assert words(under) == [host.section]
+        path = config_path(host, {"HOME": "/h"}).replace("/h/", "~/") if host.files else None
+        # The variable for ~/.config is told once, for all.
+        moved = [f"${host.moved_by}"] if host.moved_by not in {"", "XDG_CONFIG_HOME"} else []
+        assert words(user) == ([path, *moved] if path else [])
+        assert words(project) == list(host.project_files[:1])
+        assert words(under) == list(host.section)
 
 
 def test_scripts_are_installed_where_the_page_says() -> None:
@@ -143,7 +147,8 @@ def test_scripts_are_installed_where_the_page_says() -> None:
 @pytest.mark.parametrize(
     ("heading", "typed"),
     [
-        ("## `outlive install`", ["install", "cursor", "--dry-run"]),
+        ("## `outlive install`, `uninstall`", ["install", "cursor", "--dry-run"]),
+        ("## `outlive install`, `uninstall`", ["uninstall", "--all"]),
         ("## `outlive service`", ["service", "install", "--dry-run"]),
         ("## `outlive service`", ["service", "status"]),
         ("## `outlive completion`", ["completion", "bash"]),

@@ -26,6 +26,7 @@ _OF_THIS_MACHINE = frozenset(
         "serve",
         "service",
         "token",
+        "uninstall",
     }
 )
 

@@ -106,6 +106,11 @@ PROGRAM = Group(
             "machine.install:install",
         ),
         Verb(
+            "uninstall",
+            "Take outlive out of an MCP host's configuration again, keeping everything else in it.",
+            "machine.install:uninstall",
+        ),
+        Verb(
             "completion",
             "Print what makes a shell complete outlive's words.",
             "machine.completion_scripts:completion",

@@ -1,25 +1,17 @@
-"""One file that a verb changes for the user: shown as a diff, backed up, replaced in one piece.
-
-Changing one member of a JSON text and nothing else: pure, text in, text out.
-
-The text around the member stays as it is to the byte: order, spacing, line ends, how numbers are written. Comments and
-trailing commas are no JSON (RFC 8259) and are refused, not removed.
-
-How others call this very installation: for configuration files that must go on working from any folder.
-"""
+"""One file that a verb changes for the user: shown as a diff, backed up, replaced in one piece."""
 
 import contextlib
 import difflib
-import json
+import itertools
 import os
 import shutil
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from outlive.core.errors import ConfigInvalid
 
 _MAX_BYTES = 64 << 20  # ~/.claude.json grows with every conversation; beyond this it is something else
+_MAX_BACKUPS = 20  # that are looked at for what a file was before; older ones are of other days
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +38,11 @@ class FileChange:
             line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
         )
 
-    def apply(self, *, mode: int) -> str | None:
+    def apply(self, *, mode: int, is_backed_up: bool = True) -> str | None:
         """Do it, and return the path of the backup (None for a file that was missing).
 
-        The file keeps its mode and owner, a link stays a link; a new one gets `mode`, less the umask.
+        The file keeps its mode and owner, a link stays a link; a new one gets `mode`, less the umask. Without a backup
+        nothing is kept of the old text: for a file in which there is nothing of the user's.
 
         Raises:
             ConfigInvalid: The file changed meanwhile, or cannot be written.
@@ -61,7 +54,7 @@ class FileChange:
                     f"{self.path} was changed by another program just now.",
                     hint="Try again.",
                 )
-            backup = None if self.old is None else _back_up(self.path)
+            backup = _back_up(self.path) if is_backed_up and self.old is not None else None
             if self.new is None:
                 os.unlink(self.path)
             else:
@@ -101,18 +94,34 @@ def read_text(path: str) -> str | None:
         raise ConfigInvalid("config_invalid", f"{path} cannot be read: {error.strerror}.") from error
 
 
+def backup_texts(path: str) -> list[str]:
+    """Return what the backups of a file hold, newest first; what cannot be read is left out."""
+    texts: list[str] = []
+    for backup in _backup_names(path):
+        if not os.path.lexists(backup):
+            break
+        with contextlib.suppress(ConfigInvalid):
+            texts.append(read_text(backup) or "")
+    return texts[: -_MAX_BACKUPS - 1 : -1]
+
+
+def _backup_names(path: str) -> Iterator[str]:
+    """Yield FILE.bak, FILE.bak.1, FILE.bak.2 and so on."""
+    yield f"{path}.bak"
+    for number in itertools.count(1):
+        yield f"{path}.bak.{number}"
+
+
 def _back_up(path: str) -> str:
-    """Copy the file to the first free name of FILE.bak, FILE.bak.1, FILE.bak.2 and so on."""
-    number = 0
-    while True:
-        backup = f"{path}.bak" + (f".{number}" if number else "")
-        number += 1
+    """Copy the file to the first name of a backup that is free."""
+    for backup in _backup_names(path):
         with contextlib.suppress(FileExistsError):
             fd = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with open(fd, "wb") as copy, open(path, "rb") as file:
                 shutil.copyfileobj(file, copy)
                 _take_after(copy.fileno(), os.fstat(file.fileno()))
             return backup
+    raise AssertionError("there is always another name")
 
 
 def _replace(path: str, content: bytes, *, mode: int) -> None:
@@ -139,218 +148,3 @@ def _take_after(fd: int, old: os.stat_result) -> None:
         with contextlib.suppress(PermissionError):
             os.fchown(fd, old.st_uid, old.st_gid)
     os.fchmod(fd, old.st_mode & 0o7777)
-
-
-_BLANKS = " \t\r\n"
-_UNIT = "  "
-_DECODER = json.JSONDecoder()
-
-
-class NotJson(ValueError):
-    """The text is no JSON object, or not of the form that can be changed; the message says where."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Member:
-    key: str
-    before: str  # what stands between the brace or comma and the key
-    start: int  # of the key
-    value_start: int
-    end: int
-    value: object
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Object:
-    start: int
-    end: int
-    members: Sequence[_Member]
-
-    def find(self, key: str) -> _Member | None:
-        found = [one for one in self.members if one.key == key]
-        if len(found) > 1:
-            raise NotJson(f"{json.dumps(key)} stands there {len(found)} times")
-        return found[0] if found else None
-
-
-def member(text: str, section: str, name: str) -> object | None:
-    """Return the value of `name` in the object `section`; None where there is none.
-
-    Raises:
-        NotJson: The text cannot be understood.
-    """
-    inner = _section(text, _root(text), section)
-    found = inner.find(name) if inner else None
-    return found.value if found else None
-
-
-def put_member(text: str, section: str, name: str, *, value: object) -> str:
-    """Return the text with `name` in the object `section` set to `value`; a blank text counts as {}.
-
-    Raises:
-        NotJson: The text cannot be understood.
-    """
-    text = text if text.strip() else "{}\n"
-    root = _root(text)
-    inner = _section(text, root, section)
-    style = _Style.of(text, root)
-    if inner is None:
-        return _insert(text, root, section, value={name: value}, style=style, depth=0)
-    found = inner.find(name)
-    if found is None:
-        return _insert(text, inner, name, value=value, style=style, depth=1)
-    if found.value == value:
-        return text
-    return text[: found.value_start] + style.written(value, found.before) + text[found.end :]
-
-
-def remove_member(text: str, section: str, name: str) -> str:
-    """Return the text without `name` in the object `section`, and without the section once it is empty.
-
-    Raises:
-        NotJson: The text cannot be understood.
-    """
-    if not text.strip():
-        return text
-    root = _root(text)
-    inner = _section(text, root, section)
-    if inner is None or inner.find(name) is None:
-        return text
-    return _cut(text, root, section) if len(inner.members) == 1 else _cut(text, inner, name)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Style:
-    """How this text is laid out: `unit` is None where everything stands on one line."""
-
-    newline: str
-    unit: str | None
-
-    @classmethod
-    def of(cls, text: str, root: _Object) -> "_Style":
-        newline = "\r\n" if "\r\n" in text else "\n"
-        if not root.members:
-            return cls(newline=newline, unit=_UNIT)
-        first = root.members[0].before
-        return cls(newline=newline, unit=_indent(first) or _UNIT if "\n" in first else None)
-
-    def written(self, value: object, before: str) -> str:
-        """Return the value as text, for a key that stands behind `before`."""
-        if self.unit is None or "\n" not in before:
-            return json.dumps(value, ensure_ascii=False)
-        lines = json.dumps(value, ensure_ascii=False, indent=self.unit).split("\n")
-        return (self.newline + _indent(before)).join(lines)
-
-
-def _insert(text: str, into: _Object, key: str, *, value: object, style: _Style, depth: int) -> str:
-    """Add a member behind the last one, laid out as that is."""
-    if into.members:
-        last = into.members[-1]
-        before = last.before or (" " if len(into.members) == 1 else "")
-        written = f"{before}{json.dumps(key, ensure_ascii=False)}: {style.written(value, before)}"
-        return f"{text[: last.end]},{written}{text[last.end :]}"
-    outer = style.newline + (style.unit or "") * depth
-    before, after = ("", "") if style.unit is None else (outer + style.unit, outer)
-    written = f"{before}{json.dumps(key, ensure_ascii=False)}: {style.written(value, before)}{after}"
-    return f"{text[: into.start]}{{{written}}}{text[into.end :]}"
-
-
-def _cut(text: str, of: _Object, key: str) -> str:
-    position = next(number for number, one in enumerate(of.members) if one.key == key)
-    if len(of.members) == 1:
-        return f"{text[: of.start]}{{}}{text[of.end :]}"
-    gone = of.members[position]
-    if position:
-        return text[: of.members[position - 1].end] + text[gone.end :]
-    return text[: gone.start] + text[of.members[1].start :]
-
-
-def _indent(before: str) -> str:
-    return before.rpartition("\n")[2]
-
-
-def _root(text: str) -> _Object:
-    start = _skip(text, 0)
-    root = _scan(text, start)
-    if (rest := _skip(text, root.end)) != len(text):
-        raise _not_json(text, rest, "something follows the object")
-    return root
-
-
-def _section(text: str, root: _Object, section: str) -> _Object | None:
-    found = root.find(section)
-    if found is None:
-        return None
-    if not isinstance(found.value, dict):
-        raise NotJson(f"{json.dumps(section)} is no object")
-    return _scan(text, found.value_start)
-
-
-def _scan(text: str, start: int) -> _Object:
-    """Return where the members of the object at `start` begin and end."""
-    if text[start : start + 1] != "{":
-        raise _not_json(text, start, "an object was expected")
-    members: list[_Member] = []
-    position = start + 1
-    while True:
-        key_start = _skip(text, position)
-        mark = text[key_start : key_start + 1]
-        if mark == "}" and not members:
-            return _Object(start=start, end=key_start + 1, members=())
-        if mark != '"':
-            raise _not_json(text, key_start, "a name in double quotes was expected")
-        members.append(_scan_member(text, position, key_start))
-        position = _skip(text, members[-1].end)
-        mark = text[position : position + 1]
-        position += 1
-        if mark == "}":
-            return _Object(start=start, end=position, members=members)
-        if mark != ",":
-            raise _not_json(text, position - 1, "a comma or a closing brace was expected")
-
-
-def _scan_member(text: str, before: int, start: int) -> _Member:
-    try:
-        key, colon = _DECODER.raw_decode(text, start)
-        colon = _skip(text, colon)
-        if text[colon : colon + 1] != ":":
-            raise _not_json(text, colon, "a colon was expected")
-        value_start = _skip(text, colon + 1)
-        value, end = _DECODER.raw_decode(text, value_start)
-    except json.JSONDecodeError as error:
-        raise _not_json(text, error.pos, error.msg) from None
-    except RecursionError:
-        raise _not_json(text, start, "too many objects in each other") from None
-    return _Member(
-        key=key, before=text[before:start], start=start, value_start=value_start, end=end, value=value
-    )
-
-
-def _skip(text: str, position: int) -> int:
-    while position < len(text) and text[position] in _BLANKS:
-        position += 1
-    return position
-
-
-def _not_json(text: str, position: int, reason: str) -> NotJson:
-    line = text.count("\n", 0, position) + 1
-    if text[position : position + 2] in {"//", "/*"}:
-        reason = "a comment"
-    return NotJson(f"line {line}: {reason}")
-
-
-_COMMAND = "outlive"
-
-
-def program_words() -> list[str]:
-    """Return the words that run `outlive`, the first one absolute.
-
-    As it was called, where that was by its name: a link such as ~/.local/bin/outlive stays right when what it
-    points to is installed anew.
-    """
-    called = os.path.abspath(shutil.which(sys.argv[0]) or sys.argv[0])
-    beside = os.path.join(os.path.dirname(sys.executable), _COMMAND)
-    for path in (called, beside):
-        if os.path.basename(path) == _COMMAND and os.access(path, os.X_OK) and os.path.isfile(path):
-            return [path]
-    return [sys.executable, "-P", "-m", "outlive"]

@@ -1,169 +1,90 @@
-"""`outlive install`: writing an MCP host's configuration so that the host runs `outlive mcp`.
+"""`outlive install` and `outlive uninstall`: our entry in the configuration of an MCP host, or of all that are there.
 
-The MCP hosts that `outlive install` knows: where each keeps its configuration, and what it wants there. Pure.
-
-Sources: Claude Code and Claude Desktop documentation ("MCP"), cursor.com/docs/mcp, code.visualstudio.com "MCP
-configuration reference"; Claude Desktop and VS Code are Electron programs, which follow XDG_CONFIG_HOME.
+What a host's file looks like is in `hosts`; this file reads it, shows what changes, writes, and reports.
 """
 
-import json
 import os
-import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from outlive.cli.machine.file_change import (
-    FileChange,
-    NotJson,
-    member,
-    program_words,
-    put_member,
-    read_text,
-    remove_member,
+from outlive.cli.machine.file_change import FileChange, backup_texts, read_text
+from outlive.cli.machine.hosts.editor import Format, NotEditable
+from outlive.cli.machine.hosts.entry import (
+    config_path,
+    entry_in,
+    is_here,
+    is_name,
+    text_before,
+    with_entry,
+    without_entry,
 )
-from outlive.cli.output import show, show_diff, show_json
+from outlive.cli.machine.hosts.table import HOSTS, PORTABLE, Host
+from outlive.cli.machine.program_path import program_words, short_lived
+from outlive.cli.output import say, show, show_diff, show_error, show_json
 from outlive.cli.parameters import DRY_RUN, JSON, STATE_DIR, UsageError, option, place, switch, takes
 from outlive.core.errors import ConfigInvalid
 from outlive.discovery.state_folder import layout_of, working_folder
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what Claude Code takes; the others take more
-_OTHER_TRANSPORTS = ("url", "headers")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
-    """One host: its files relative to where they lie, the object that lists its servers, and what to do afterwards."""
-
-    title: str
-    section: str
-    user_file: str
-    user_base: str  # "home", "config" ($XDG_CONFIG_HOME), or the variable that moves the file
-    project_file: str | None
-    names_type: bool  # whether its own entries carry "type": "stdio"
-    then: str
-
-
-HOSTS: Mapping[str, Host] = {
-    "claude-code": Host(
-        title="Claude Code",
-        section="mcpServers",
-        user_file=".claude.json",
-        user_base="CLAUDE_CONFIG_DIR",
-        project_file=".mcp.json",
-        names_type=True,
-        then="Claude Code reads it at its next start; /mcp shows it there.",
-    ),
-    "claude-desktop": Host(
-        title="Claude Desktop",
-        section="mcpServers",
-        user_file="Claude/claude_desktop_config.json",
-        user_base="config",
-        project_file=None,
-        names_type=False,
-        then="Quit Claude Desktop altogether and start it again.",
-    ),
-    "cursor": Host(
-        title="Cursor",
-        section="mcpServers",
-        user_file=".cursor/mcp.json",
-        user_base="home",
-        project_file=".cursor/mcp.json",
-        names_type=False,
-        then="Restart Cursor; its settings list the server under MCP.",
-    ),
-    "vscode": Host(
-        title="VS Code",
-        section="servers",
-        user_file="Code/User/mcp.json",
-        user_base="config",
-        project_file=".vscode/mcp.json",
-        names_type=True,
-        then='VS Code asks before it first starts the server; "MCP: List Servers" shows it.',
-    ),
+_SECRET = 0o600  # a user's file may come to hold keys of other servers
+_SHARED = 0o666  # a project's is committed
+_BLANK = frozenset({"", "{}"})  # what is left of a document that held nothing but our entry
+_FORMATS: Mapping[Format, str] = {
+    "json": "plain JSON",
+    "jsonc": "JSON with comments",
+    "toml": "TOML",
+    "yaml": "YAML",
 }
 
 
-def is_name(text: str) -> bool:
-    """Tell whether every host takes this name for a server."""
-    return _NAME.fullmatch(text) is not None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """What was asked for, for one host or many; `program` is None where the entry is to go."""
+
+    name: str
+    program: Sequence[str] | None
+    is_project: bool
+    is_dry_run: bool
 
 
-def config_path(host: Host, environ: Mapping[str, str], *, project_folder: str | None = None) -> str:
-    """Return the path of the host's file: the user's, or that of the project in `project_folder`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What became of one host's file."""
 
-    Raises:
-        ConfigInvalid: The host has no project file, or there is no home folder.
-    """
-    if project_folder is not None:
-        if host.project_file is None:
-            raise ConfigInvalid(
-                "config_invalid",
-                f"{host.title} has no configuration of its own for a project.",
-                hint="Leave out --project.",
-            )
-        return os.path.join(project_folder, host.project_file)
-    return os.path.join(_user_base(host, environ), host.user_file)
+    host: str
+    change: FileChange
+    backup: str | None
+    server: object | None
 
 
-def _user_base(host: Host, environ: Mapping[str, str]) -> str:
-    moved = environ.get("XDG_CONFIG_HOME" if host.user_base == "config" else host.user_base, "")
-    if host.user_base != "home" and moved.startswith("/"):
-        return moved
-    home = environ.get("HOME", "")
-    if not home.startswith("/"):
-        raise ConfigInvalid(
-            "config_invalid",
-            f"There is no home folder to find {host.title}'s configuration in (HOME is not set).",
-            hint="Set HOME, or use --project.",
-        )
-    return f"{home}/.config" if host.user_base == "config" else home
+def _about_tools() -> str:
+    # Start-up time: completion imports this file, and only a help page shows the sentence.
+    from outlive.config import OPTIONS  # noqa: PLC0415
+
+    return next(one for one in OPTIONS if one.name == "mcp_tools").sentence
 
 
-def with_entry(text: str, host: Host, name: str, *, program: Sequence[str]) -> str:
-    """Return the host's document with a server `name` that runs `program`; everything else stays as it is.
-
-    What a user has added to our entry (`env` for instance) stays, too.
-
-    Raises:
-        NotJson: The document cannot be understood.
-    """
-    ours: dict[str, object] = {"command": program[0], "args": list(program[1:])}
-    if host.names_type:
-        ours = {"type": "stdio", **ours}
-    old = member(text, host.section, name) if text.strip() else None
-    kept = dict(old) if isinstance(old, dict) else {}
-    for key in _OTHER_TRANSPORTS:
-        kept.pop(key, None)
-    if not host.names_type and kept.get("type", "stdio") != "stdio":
-        del kept["type"]
-    return put_member(text, host.section, name, value={**kept, **ours})
-
-
-def without_entry(text: str, host: Host, name: str) -> str:
-    """Return the host's document without the server `name`.
-
-    Raises:
-        NotJson: The document cannot be understood.
-    """
-    return remove_member(text, host.section, name)
-
-
-_SECRET = 0o600  # a user's file may come to hold keys of other servers
-_SHARED = 0o666  # a project's is committed
+_HOST = place("host", "|".join(HOSTS), about="The program that is to run `outlive mcp`.", is_required=False)
+_NAME = option("--name", metavar="NAME", about="What the host calls it.", default="outlive")
+_PROJECT = switch("--project", about="In the project of this folder, not for all of yours.")
 
 
 @takes(
-    place("host", "|".join(HOSTS), about="The program that is to run `outlive mcp`."),
-    option("--name", metavar="NAME", about="What the host calls it.", default="outlive"),
-    switch("--project", about="In the project of this folder, not for all of yours."),
-    switch("--remove", about="Take it out again."),
+    _HOST,
+    switch("--all", about="Each host that is on this machine.", to="all_hosts"),
+    option("--tools", metavar="SET", about=_about_tools, default="lean"),
+    _NAME,
+    _PROJECT,
+    switch("--remove", about="Take it out again, as `outlive uninstall` does."),
     DRY_RUN,
     STATE_DIR,
     JSON,
 )
 def install(
     *,
-    host: str,
+    host: str | None,
+    all_hosts: bool,
+    tools: str,
     name: str,
     project: bool,
     remove: bool,
@@ -176,62 +97,209 @@ def install(
     Raises:
         ConfigInvalid: The file cannot be changed without harm; the hint holds what to paste.
     """
-    if not is_name(name):
-        raise UsageError("Invalid value for --name: a name has 1 to 64 letters, digits, - and _.")
     folder = [] if state_dir is None else ["--state-dir", layout_of(state_dir).root]
-    program = [*program_words(), "mcp", *folder]
-    wanted = HOSTS[host]
-    path = config_path(wanted, os.environ, project_folder=working_folder() if project else None)
-    change = _change(wanted, path, name, program=program, remove=remove)
-    backup = None
-    if change.is_needed and not dry_run:
-        backup = change.apply(mode=_SHARED if project else _SECRET)
-    if as_json:
-        show_json(_document(host, name, change, remove=remove, dry_run=dry_run, backup=backup))
-        return 0
-    if not change.is_needed:
-        show(f"Nothing to do: {path} " + (f"has no {name}." if remove else f"runs it as {name} already."))
-        return 0
-    show_diff(change.diff)
-    if dry_run:
-        show(f"Nothing was written: this is what would change in {path}.")
-        return 0
-    show(f"Wrote {path}" + (f"; as it was: {backup}." if backup else "."))
-    show(wanted.then)
-    return 0
+    words = ["mcp", "--mcp-tools", _tool_set(tools), *folder]
+    program = None if remove else words
+    wish = _Wish(name=name, program=program, is_project=project, is_dry_run=dry_run)
+    return _carry_out(_chosen(host, all_hosts, wish), wish, is_list=all_hosts, as_json=as_json)
 
 
-def _change(host: Host, path: str, name: str, *, program: Sequence[str], remove: bool) -> FileChange:
-    old = read_text(path)
+@takes(
+    _HOST,
+    switch("--all", about="Each host that has it.", to="all_hosts"),
+    _NAME,
+    _PROJECT,
+    DRY_RUN,
+    JSON,
+)
+def uninstall(
+    *, host: str | None, all_hosts: bool, name: str, project: bool, dry_run: bool, as_json: bool
+) -> int:
+    """Take the server `name` out of the host's configuration; say what changed.
+
+    Raises:
+        ConfigInvalid: The file cannot be changed without harm.
+    """
+    wish = _Wish(name=name, program=None, is_project=project, is_dry_run=dry_run)
+    return _carry_out(_chosen(host, all_hosts, wish), wish, is_list=all_hosts, as_json=as_json)
+
+
+def _tool_set(text: str) -> str:
+    # Start-up time: completion imports this file, and the settings are a third of a second of it.
+    from outlive.config import OPTIONS  # noqa: PLC0415
+
     try:
-        if remove:
-            return FileChange(path=path, old=old, new=None if old is None else without_entry(old, host, name))
-        return FileChange(path=path, old=old, new=with_entry(old or "", host, name, program=program))
-    except NotJson as error:
+        return str(next(one for one in OPTIONS if one.name == "mcp_tools").parse(text))
+    except ValueError as error:
+        raise UsageError(f"Invalid value for --tools: {error}.") from None
+
+
+def _chosen(host: str | None, all_hosts: bool, wish: _Wish) -> Sequence[str]:  # noqa: FBT001 -- a flag as given
+    """Return the hosts that are meant.
+
+    Raises:
+        ConfigInvalid: All were asked for, and none is there.
+    """
+    if not is_name(wish.name):
+        raise UsageError("Invalid value for --name: a name has 1 to 64 letters, digits, - and _.")
+    if host is not None and not all_hosts:
+        return [host]
+    if host is not None or wish.is_project:
+        raise UsageError("--all takes neither a host nor --project.")
+    if not all_hosts:
+        raise UsageError(f"A host is needed: {', '.join(HOSTS)}, or --all.")
+    if wish.program is None:
+        return [one for one, row in HOSTS.items() if row.files]
+    found = [one for one, row in HOSTS.items() if is_here(row, os.environ)]
+    if not found:
         raise ConfigInvalid(
             "config_invalid",
-            f"{path} is not plain JSON ({error}): outlive would destroy what it cannot read, and leaves it alone.",
-            hint=f'Take "{name}" out of "{host.section}" there by hand.'
-            if remove
-            else "Paste this there by hand:\n" + _snippet(host, name, program),
+            "None of the hosts that outlive knows is on this machine.",
+            hint=f"Name one to configure it all the same: {', '.join(HOSTS)}.",
+        )
+    return found
+
+
+def _carry_out(hosts: Sequence[str], wish: _Wish, *, is_list: bool, as_json: bool) -> int:
+    """Change each host's file and report it; with several, one that fails keeps no other one from being done."""
+    documents: list[Mapping[str, object]] = []
+    warnings: dict[str, None] = {}  # each is said once, in the order in which they came
+    is_done = failed = False
+    for name in hosts:
+        warning = None
+        try:
+            outcome = _change(name, wish)
+            warning = _warning(name, wish)
+        except ConfigInvalid as error:
+            if not is_list:
+                raise
+            failed = True
+            documents.append(
+                {"host": name, "error": {"code": error.code, "message": error.message, "hint": error.hint}}
+            )
+            if not as_json:
+                show_error(error)
+            continue
+        documents.append(_document(outcome, wish, warning))
+        if warning is not None:
+            warnings[warning] = None
+        is_done |= outcome.change.is_needed
+        # Of all hosts those that never had it are of no interest.
+        if not as_json and (outcome.change.is_needed or wish.program is not None or not is_list):
+            _report(outcome, wish)
+    if as_json:
+        show_json({"hosts": documents} if is_list else documents[0])
+        return 1 if failed else 0
+    if is_list and wish.program is None and not is_done and not failed:
+        show(f"Nothing to do: no host has {wish.name}.")
+    for warning in warnings:
+        say(f"outlive: {warning}")
+    return 1 if failed else 0
+
+
+def _change(host_name: str, wish: _Wish) -> _Outcome:
+    host = HOSTS[host_name]
+    is_project = wish.is_project or host_name == PORTABLE
+    path = config_path(host, os.environ, project_folder=working_folder() if is_project else None)
+    old = read_text(path)
+    program = None if wish.program is None else [*_program(host_name), *wish.program]
+    is_ours = False
+    try:
+        if program is not None:
+            new: str | None = with_entry(old or "", host, wish.name, program=program)
+        elif old is None or entry_in(old, host, wish.name) is None:
+            new = old
+        else:
+            new, is_ours = _without_us(path, old, host, wish.name)
+    except NotEditable as error:
+        raise ConfigInvalid(
+            "config_invalid",
+            f"{path} is not {_FORMATS[host.format]} that can be changed ({error}): "
+            "outlive would destroy what it cannot read, and leaves it alone.",
+            hint=f'Take "{wish.name}" out of "{".".join(host.section)}" there by hand.'
+            if program is None
+            else "Paste this there by hand:\n"
+            + with_entry("", host, wish.name, program=program).rstrip("\n"),
         ) from None
+    change = FileChange(path=path, old=old, new=new)
+    backup = None
+    if change.is_needed and not wish.is_dry_run:
+        backup = change.apply(mode=_SHARED if is_project else _SECRET, is_backed_up=not is_ours)
+    server = None if program is None or new is None else entry_in(new, host, wish.name)
+    return _Outcome(host=host_name, change=change, backup=backup, server=server)
 
 
-def _snippet(host: Host, name: str, program: Sequence[str]) -> str:
-    return with_entry("", host, name, program=program).rstrip("\n")
+def _program(host_name: str) -> Sequence[str]:
+    """Return the words that run outlive; a file that is committed names no path of this machine."""
+    return ["outlive"] if host_name == PORTABLE else program_words()
 
 
-def _document(
-    host_name: str, name: str, change: FileChange, *, remove: bool, dry_run: bool, backup: str | None
-) -> Mapping[str, object]:
-    server = None if remove or change.new is None else json.loads(change.new)[HOSTS[host_name].section][name]
+def _without_us(path: str, old: str, host: Host, name: str) -> tuple[str | None, bool]:
+    """Return the text without our entry, None to remove the file, and whether all of the old text is ours.
+
+    Where the file is what we have made of a backup, or of nothing, that is what it becomes again.
+    """
+    backups = backup_texts(path)
+    before = text_before(old, host, name, backups=[*backups, ""])
+    if before is not None and (before or "" in backups):
+        return before, False
+    is_ours = before is not None
+    new = without_entry(old, host, name)
+    was_there = any(_has_no_entry(text, host, name) for text in backups)
+    # A link is the user's, whatever it points to.
+    if new.strip() in _BLANK and not was_there and not os.path.islink(path):
+        return None, is_ours
+    return new, False
+
+
+def _has_no_entry(text: str, host: Host, name: str) -> bool:
+    try:
+        return entry_in(text, host, name) is None
+    except NotEditable:
+        return True
+
+
+def _warning(host_name: str, wish: _Wish) -> str | None:
+    """Return what may keep the entry from working later; None where nothing does."""
+    if wish.program is None:
+        return None
+    program = _program(host_name)
+    if host_name == PORTABLE:
+        return None if shutil.which(program[0]) else "no `outlive` is on your PATH, which this entry needs."
+    folder = short_lived(program[0], os.environ)
+    if folder is None:
+        return None
+    return (
+        f"{program[0]} lies in {folder}, whose content may be removed at any time: "
+        "install outlive for good (pipx install, uv tool install, or an environment of your own), and do this again."
+    )
+
+
+def _report(outcome: _Outcome, wish: _Wish) -> None:
+    change, path = outcome.change, outcome.change.path
+    if not change.is_needed:
+        has = f"has no {wish.name}" if wish.program is None else f"runs it as {wish.name} already"
+        show(f"Nothing to do: {path} {has}.")
+        return
+    show_diff(change.diff)
+    if wish.is_dry_run:
+        show(f"Nothing was written: this is what would change in {path}.")
+        return
+    done = "Removed" if change.new is None else "Wrote"
+    show(f"{done} {path}" + (f"; as it was: {outcome.backup}." if outcome.backup else "."))
+    show(HOSTS[outcome.host].then if wish.program is not None else "The host notices at its next start.")
+
+
+def _document(outcome: _Outcome, wish: _Wish, warning: str | None) -> Mapping[str, object]:
+    change = outcome.change
     return {
-        "host": host_name,
-        "name": name,
+        "host": outcome.host,
+        "name": wish.name,
         "path": change.path,
-        "changed": change.is_needed and not dry_run,
+        "changed": change.is_needed and not wish.is_dry_run,
         "would_change": change.is_needed,
-        "server": server,
-        "backup": backup,
+        "server": outcome.server,
+        "backup": outcome.backup,
+        "warning": warning,
         "diff": change.diff,
     }

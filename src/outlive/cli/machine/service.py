@@ -5,7 +5,8 @@ import pwd
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from outlive.cli.machine.file_change import FileChange, program_words, read_text
+from outlive.cli.machine.file_change import FileChange, read_text
+from outlive.cli.machine.program_path import program_words
 from outlive.cli.machine.systemd import KEEPER_UNIT, MARK, SERVER_UNIT, Scope, Systemd, UnitPlan, unit_texts
 from outlive.cli.output import say, show, show_diff, show_json
 from outlive.cli.parameters import DRY_RUN, JSON, STATE_DIR, option, switch, takes

@@ -1,4 +1,4 @@
-"""Changing a member of a JSON text: everything else stays as it is, twice is once, and removing undoes putting."""
+"""Changing a value of a JSON text: everything else stays as it is, twice is once, and removing undoes putting."""
 
 import json
 from typing import Any
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.cli.machine.file_change import NotJson, member, put_member, remove_member
-from outlive.cli.machine.install import HOSTS, with_entry, without_entry
+from outlive.cli.machine.hosts.editor import NotEditable
+from outlive.cli.machine.hosts.json_text import JsonText
 
 _NAMES = st.text(max_size=8)
 _VALUES = st.recursive(
@@ -16,7 +16,8 @@ _VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=3),
     max_leaves=8,
 )
-_SECTION, _OURS = "mcpServers", "outlive"
+_SECTION, _OURS = _PATH = ("mcpServers", "outlive")
+_JSON, _JSONC = JsonText(has_comments=False), JsonText(has_comments=True)
 _DOCUMENTS = st.fixed_dictionaries(
     {}, optional={_SECTION: st.dictionaries(_NAMES, _VALUES, max_size=3), "other": _VALUES, "é": _VALUES}
 ).flatmap(lambda known: st.dictionaries(_NAMES, _VALUES, max_size=3).map(lambda more: {**more, **known}))
@@ -49,10 +50,10 @@ def _without_ours(document: dict[str, Any]) -> dict[str, Any]:
 
 @given(text=_texts(), value=_VALUES)
 def test_putting_sets_the_member_and_changes_nothing_else(text: str, value: object) -> None:
-    old, new_text = json.loads(text), put_member(text, _SECTION, _OURS, value=value)
+    old, new_text = json.loads(text), _JSON.put(text, _PATH, value=value)
     new = json.loads(new_text)
     assert new[_SECTION][_OURS] == value
-    assert member(new_text, _SECTION, _OURS) == value
+    assert _JSON.value_at(new_text, _PATH) == value
     assert _without_ours(new) == _without_ours(old)
     assert [name for name in new if name in old] == list(old), "order"
     assert new_text.count("\r\n") == (new_text.count("\n") if "\r\n" in text else 0)
@@ -61,7 +62,7 @@ def test_putting_sets_the_member_and_changes_nothing_else(text: str, value: obje
 @given(text=_texts(), value=_VALUES)
 def test_what_stood_there_stays_to_the_byte(text: str, value: object) -> None:
     """The new text is the old one with one piece put in, or one piece replaced."""
-    new, old = put_member(text, _SECTION, _OURS, value=value), text
+    new, old = _JSON.put(text, _PATH, value=value), text
     if (
         _OURS in json.loads(text).get(_SECTION, {})
         or json.loads(text).get(_SECTION) == {}
@@ -74,16 +75,16 @@ def test_what_stood_there_stays_to_the_byte(text: str, value: object) -> None:
 
 @given(text=_texts(), value=_VALUES)
 def test_twice_is_once(text: str, value: object) -> None:
-    once = put_member(text, _SECTION, _OURS, value=value)
-    assert put_member(once, _SECTION, _OURS, value=value) == once
-    gone = remove_member(text, _SECTION, _OURS)
-    assert remove_member(gone, _SECTION, _OURS) == gone
+    once = _JSON.put(text, _PATH, value=value)
+    assert _JSON.put(once, _PATH, value=value) == once
+    gone = _JSON.remove(text, _PATH)
+    assert _JSON.remove(gone, _PATH) == gone
 
 
 @given(text=_texts(), value=_VALUES)
 def test_removing_undoes_putting(text: str, value: object) -> None:
     document = json.loads(text)
-    back = remove_member(put_member(text, _SECTION, _OURS, value=value), _SECTION, _OURS)
+    back = _JSON.remove(_JSON.put(text, _PATH, value=value), _PATH)
     assert _without_ours(json.loads(back)) == _without_ours(document)
     assert _OURS not in json.loads(back).get(_SECTION, {})
     if document and document.get(_SECTION) != {} and _OURS not in document.get(_SECTION, {}):
@@ -93,8 +94,8 @@ def test_removing_undoes_putting(text: str, value: object) -> None:
 @given(text=st.text(max_size=40) | st.text(alphabet='{}[]":,/* \n1at\\', max_size=30))
 def test_any_text_is_understood_as_json_is_or_refused(text: str) -> None:
     try:
-        new = put_member(text, _SECTION, _OURS, value=1)
-    except NotJson:
+        new = _JSON.put(text, _PATH, value=1)
+    except NotEditable:
         return
     assert json.loads(new)[_SECTION][_OURS] == 1
     if text.strip():
@@ -119,34 +120,17 @@ def test_any_text_is_understood_as_json_is_or_refused(text: str) -> None:
     ],
 )
 def test_what_cannot_be_changed_without_harm_is_refused_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(NotJson, match=said):
-        put_member(text, _SECTION, _OURS, value=1)
-    with pytest.raises(NotJson, match=said):
-        remove_member(text, _SECTION, _OURS)
+    with pytest.raises(NotEditable, match=said):
+        _JSON.put(text, _PATH, value=1)
+    with pytest.raises(NotEditable, match=said):
+        _JSON.remove(text, _PATH)
 
 
 def test_an_entry_is_laid_out_like_its_neighbours() -> None:
     text = '{\n    "a": 1.50,\n    "mcpServers": {\n        "x": {}\n    }\n}\n'
-    assert put_member(text, _SECTION, _OURS, value={"args": ["mcp"]}) == (
+    assert _JSON.put(text, _PATH, value={"args": ["mcp"]}) == (
         '{\n    "a": 1.50,\n    "mcpServers": {\n        "x": {},\n        "outlive": {\n            "args": [\n'
         '                "mcp"\n            ]\n        }\n    }\n}\n'
     )
-    assert put_member('{"a":1}', _SECTION, _OURS, value=2) == '{"a":1, "mcpServers": {"outlive": 2}}'
-    assert put_member("", _SECTION, _OURS, value=2) == '{\n  "mcpServers": {\n    "outlive": 2\n  }\n}\n'
-
-
-def test_what_a_user_added_to_our_entry_stays_and_another_transport_goes() -> None:
-    old = {"outlive": {"type": "http", "url": "http://127.0.0.1:8888/mcp", "env": {"A": "b"}}}
-    for name, host in HOSTS.items():
-        text = json.dumps({host.section: old})
-        new = json.loads(with_entry(text, host, "outlive", program=["/bin/outlive", "mcp"]))[host.section][
-            "outlive"
-        ]
-        assert new == {
-            **({"type": "stdio"} if name in {"claude-code", "vscode"} else {}),
-            "env": {"A": "b"},
-            "command": "/bin/outlive",
-            "args": ["mcp"],
-        }
-        assert json.loads(without_entry(text, host, "outlive")) == {}
-        assert without_entry("", host, "outlive") == ""
+    assert _JSON.put('{"a":1}', _PATH, value=2) == '{"a":1, "mcpServers": {"outlive": 2}}'
+    assert _JSON.put("", _PATH, value=2) == '{\n  "mcpServers": {\n    "outlive": 2\n  }\n}\n'
