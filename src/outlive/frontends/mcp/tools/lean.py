@@ -116,7 +116,7 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
     starts = [call.runner.memory.shown(call.caller, process.process_id) for process in found]
     wait_s = _patience(call).seconds(asked.wait_s)
     async with reporting(found, call.progress, every_s=_REPORT_S):
-        await until_any(
+        is_over = not await until_any(
             call.runner.engine,
             found,
             asked.wait_for,
@@ -126,8 +126,11 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
         )
     texts = []
     for process, start in zip(found, starts, strict=True):
-        page = await read_page(process, start)
         reason: Reason = "end" if process.is_complete else "question" if process.waiting != "no" else "time"
+        if reason == "time" and not is_over:  # another one is the answer: this one's output is for later
+            texts.append((await _described(call.runner, process, None, None, shows_id=True))[0])
+            continue
+        page = await read_page(process, start)
         texts.append((await _show(call, process, page, asked.budget, reason=reason, shows_id=True)).text)
     return Outcome(text="\n".join(texts))
 

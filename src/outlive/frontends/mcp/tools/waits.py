@@ -114,8 +114,8 @@ async def until_any(
     wait_s: float,
     needs_all: bool,
     starts: list[Cursor],
-) -> None:
-    """Return when one of the processes is answerable (or all are, with `needs_all`), or after `wait_s`.
+) -> bool:
+    """Return when one of the processes is answerable (or all are, with `needs_all`), or after `wait_s`; whether one was.
 
     A question of any of them is an answer in either case: without it that process would never end.
 
@@ -129,8 +129,10 @@ async def until_any(
         left = waits
         while left:
             done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
-            if not needs_all or any(one.result() == "question" for one in done):
-                return
+            reasons = {one.result() for one in done}
+            if "question" in reasons or (not needs_all and reasons != {"time"}):
+                return True
+        return False
     finally:
         for one in waits:
             one.cancel()

@@ -8,6 +8,7 @@ itself with exit code 0 counts, the last to end wins; everything else leaves the
 import asyncio
 import contextlib
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,10 @@ from outlive.protocols.mcp.results import WorkspaceState, carried_environment, p
 _TAG = "workspace"
 _PRELUDE = str(Path(__file__).with_name("workspace.bash"))
 _PAGE = 100
+# What can change a shell's folder: builtins, and what runs other text in the same shell. Found too often costs nothing.
+_MOVES = re.compile(
+    r"\b(?:cd|pushd|popd|eval|source|builtin|command|shopt|exec|trap)\b|(?:^|[;&|(){}\n])\s*\.\s"
+)
 _MAX_BYTES = 4 * 1024 * 1024  # execve(2): no environment that a program can be given is larger
 
 
@@ -73,6 +78,8 @@ async def enter_folder(call: ToolCall, command: Command) -> Command:
     name = f":{call.caller.connection_id or ''}"  # no name of a workspace begins so
     state = await _find(engine, name, call.caller, counts=_ended_by_itself)
     cwd = None if state is None or not await asyncio.to_thread(os.path.isdir, state.cwd) else state.cwd
+    if _MOVES.search(command.line or "") is None:  # it ends where it begins, and needs no shell that says so
+        return replace(command, cwd=cwd)
     env = {**command.env, **carried_environment({})}
     return replace(command, cwd=cwd, env=env, prelude=_PRELUDE, tags={**command.tags, _TAG: name})
 
