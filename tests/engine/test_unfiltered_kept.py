@@ -22,6 +22,7 @@ from tests.engine.engines import ME, an_engine, output_of, settled
 from tests.engine.test_recovery import kill_supervisor
 from tests.keeper.house import House, shim_program
 from tests.support.processes import Gate
+from tests.support.server import run_outlive
 
 pytestmark = pytest.mark.skipif(shim_program() == "off", reason="no compiler makes the native program here")
 
@@ -210,6 +211,50 @@ async def test_secrets_are_hidden_as_in_the_output(keeping: Engine) -> None:
     await asyncio.to_thread(os.unlink, f"{process.folder}/unfiltered/masks")
     data, _ = await _bytes_of(forgetful)
     assert set(data) <= set(b"*\n")
+
+
+async def test_only_the_owner_of_the_state_folder_can_read_it(keeping: Engine) -> None:
+    """Whatever the command's umask is: as the output, which no other user reads."""
+    process = await _run(keeping, "umask 0; seq 3 | tail -1")
+    for name in ("unfiltered", "unfiltered/out"):
+        state = await asyncio.to_thread(os.stat, f"{process.folder}/{name}")
+        assert state.st_mode & 0o077 == 0, name
+    root = await asyncio.to_thread(os.stat, Path(process.folder).parents[1])
+    assert root.st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("trick", ["mkfifo", "ln -s /etc/passwd", "mkdir"])
+async def test_what_a_line_puts_in_its_place_is_not_read(keeping: Engine, trick: str) -> None:
+    """No reader waits for a pipe, and none follows a link."""
+    folder = "$OUTLIVE_STATE_DIR/processes/$OUTLIVE_PROCESS_ID"
+    line = f"sh -c 'sleep 0.1; cd {folder}/unfiltered; rm out; {trick} out' | tail -1"
+    kept = await unfiltered_of(await _run(keeping, line))
+    assert kept is None or kept.size is None
+    forged = f"sh -c 'sleep 0.1; cd {folder}; rm filter; {trick} filter' | tail -1"
+    assert await unfiltered_of(await _run(keeping, forged)) is None
+
+
+async def test_the_command_line_prints_it(shared_house: House, keeping: Engine) -> None:
+    process = await _run(keeping, f"sh -c 'seq 3; echo {_PRINTED}; exit 6' | tail -1")
+    done = await asyncio.to_thread(
+        run_outlive, "logs", "--unfiltered", process.process_id, state_dir=shared_house.state_dir
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1\n2\n3\nghp_*")
+    assert "before the filter: exit code 6" in done.stderr
+    found = await asyncio.to_thread(
+        run_outlive,
+        *("logs", "--unfiltered", "--grep", "2", process.process_id),
+        state_dir=shared_house.state_dir,
+    )
+    assert found.stdout == "2\n"
+    without = await keeping.starts.start(Command(line="seq 3 | tail -1"), owner=ME)
+    await keeping.queries.wait(without)
+    refused = await asyncio.to_thread(
+        run_outlive, "logs", "--unfiltered", without.process_id, state_dir=shared_house.state_dir
+    )
+    assert refused.returncode != 0
+    assert "Nothing was kept" in refused.stderr
 
 
 async def test_it_survives_the_death_of_keeper_and_server(own_house: House, gate: Gate) -> None:

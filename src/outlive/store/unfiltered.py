@@ -8,6 +8,7 @@ their output is.
 
 import contextlib
 import os
+import stat
 from dataclasses import dataclass
 
 from outlive.store.folder import UNFILTERED
@@ -34,7 +35,9 @@ def look_unfiltered(folder: str) -> Unfiltered | None:
         return None
     size = None
     with contextlib.suppress(OSError):
-        size = os.stat(f"{folder}/{UNFILTERED}/out").st_size
+        found = os.lstat(f"{folder}/{UNFILTERED}/out")
+        # A pipe or a link that the line has put there would make a reader wait, or read another file.
+        size = found.st_size if stat.S_ISREG(found.st_mode) else None
     codes = _codes(folder)
     # Where nothing was copied another pipeline may have been the last: `cd nowhere && make | tail` ends with the first one.
     is_ours = len(codes) == stages and (is_only or size is not None)
