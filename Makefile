@@ -84,6 +84,7 @@ lock: $(READY) ## write requirements/*.txt anew from pyproject.toml
 	$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
 	$(COMPILE) --upgrade pyproject.toml --group dev --extra docker -c requirements/runtime.txt -o requirements/dev.txt
 	$(COMPILE) --upgrade requirements/openapi-clients.in -o requirements/openapi-clients.txt
+	$(COMPILE) --upgrade requirements/agent-peers.in -o requirements/agent-peers.txt
 
 clean: ## remove what the above has made
 	rm -rf $(VENV) dist build htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

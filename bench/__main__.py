@@ -12,11 +12,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench.agents.options import add_agent_options, agent_options
 from bench.context import Bench
 from bench.measure import Section, Unavailable
-from bench.native import compile_programs
+from bench.native import Native, compile_programs
 from bench.report import save, show_section, show_verdicts
-from bench.scenarios import SCENARIOS
+from bench.scenarios import ONLY_BY_NAME, SCENARIOS
 
 _RESULTS = Path(__file__).parent / "results"
 
@@ -26,9 +27,11 @@ def main(words: Sequence[str]) -> int:
     options = _parse(words)
     console = Console(width=None if sys.stdout.isatty() else 140)
     progress = Console(stderr=True)
+    names = options.names or [name for name in SCENARIOS if name not in ONLY_BY_NAME]
     with tempfile.TemporaryDirectory(prefix="ob-") as scratch:
         try:
-            native = compile_programs(Path(scratch))
+            # Agents measure texts and need none of the programs in C, nor the seconds that compiling takes.
+            native = Native(Path(scratch)) if names == ["agents"] else compile_programs(Path(scratch))
         except Unavailable as reason:
             console.print(f"nothing is measured: {reason}", highlight=False)
             return 0
@@ -36,10 +39,16 @@ def main(words: Sequence[str]) -> int:
         def say(line: str) -> None:
             progress.print(line, style="dim", highlight=False)
 
-        bench = Bench(native=native, scratch=Path(scratch), is_quick=options.quick, say=say)
-        sections, failed = _run(bench, options.names or list(SCENARIOS), console=console)
+        bench = Bench(
+            native=native,
+            scratch=Path(scratch),
+            is_quick=options.quick,
+            say=say,
+            agents=agent_options(options),
+        )
+        sections, failed = _run(bench, names, console=console)
     verdicts = [verdict for section in sections for verdict in section.verdicts]
-    show_verdicts(console, verdicts, is_quick=options.quick)
+    show_verdicts(console, verdicts, is_quick=options.quick, is_whole=not options.names)
     path = save(options.results, sections, is_quick=options.quick)
     console.print(f"saved as {path}", highlight=False, soft_wrap=True)
     return 1 if failed else 0
@@ -69,6 +78,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         "--quick", action="store_true", default=is_quick, help="under two minutes; BENCH_QUICK=1"
     )
     parser.add_argument("--results", type=Path, default=_RESULTS, help="folder for the JSON files")
+    add_agent_options(parser)
     options = parser.parse_args(words)
     if unknown := set(options.names) - set(SCENARIOS):
         parser.error(f"nothing is called {', '.join(sorted(unknown))}; there are {', '.join(SCENARIOS)}")

@@ -5,11 +5,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from bench import proc
+from bench.agents.options import AgentOptions
 from bench.native import Native
 
 T = TypeVar("T")
@@ -27,6 +28,7 @@ class Bench:
     scratch: Path
     is_quick: bool
     say: Callable[[str], None]
+    agents: AgentOptions = field(default_factory=AgentOptions)
 
     def settle(self) -> None:
         """Wait until the machine is quiet: what somebody still does after its turn must not slow whoever is next.

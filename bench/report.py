@@ -44,8 +44,10 @@ def _number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def show_verdicts(console: Console, verdicts: Sequence[Verdict], *, is_quick: bool) -> None:
-    """Print every target with what was measured for it; targets without a measurement say so."""
+def show_verdicts(
+    console: Console, verdicts: Sequence[Verdict], *, is_quick: bool, is_whole: bool = True
+) -> None:
+    """Print every target with what was measured for it; targets without a measurement say so, in a whole run."""
     title = "targets (a quick run: an indication only)" if is_quick else "targets"
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("target")
@@ -55,11 +57,14 @@ def show_verdicts(console: Console, verdicts: Sequence[Verdict], *, is_quick: bo
     measured = {verdict.key: verdict for verdict in verdicts}
     for key, target in TARGETS.items():
         verdict = measured.get(key)
+        if verdict is None and not is_whole:
+            continue
         wanted = f"{target.sign} {_number(target.limit)} {target.unit}"
         got = _number(verdict.value) if verdict else "not measured"
         met = "" if verdict is None else "yes" if verdict.is_met else "[bold red]no[/]"
         table.add_row(target.sentence, wanted, got, met)
-    console.print(table)
+    if table.rows:
+        console.print(table)
 
 
 def save(folder: Path, sections: Sequence[Section], *, is_quick: bool) -> Path:

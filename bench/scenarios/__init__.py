@@ -5,6 +5,7 @@ from collections.abc import Callable
 from bench.context import Bench
 from bench.measure import Section
 from bench.scenarios import (
+    agents,
     cli,
     docker,
     floods,
@@ -22,7 +23,7 @@ from bench.scenarios import (
     volume,
 )
 
-__all__ = ["SCENARIOS"]
+__all__ = ["ONLY_BY_NAME", "SCENARIOS"]
 
 SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "throughput": throughput.run,
@@ -44,4 +45,8 @@ SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "live": live.run,
     "cli": cli.run,
     "floods": floods.run,
+    "agents": agents.run,
 }
+
+# Half an hour and more: not a part of a run that names nothing.
+ONLY_BY_NAME = frozenset({"agents"})
