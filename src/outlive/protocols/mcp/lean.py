@@ -40,7 +40,7 @@ _WaitFor = Annotated[WaitFor | None, Meta(extra_json_schema={"type": "string"})]
 class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """`run`."""
 
-    command: Annotated[str | None, Meta(description="A bash line.")] = None
+    command: Annotated[str | None, Meta(description="Bash line.")] = None
     argv: Annotated[Words | None, Meta(description="Words, without a shell.")] = None
     script: Annotated[
         str | None, Meta(description="Instead of command: a script, any quoting; its #! line counts.")
@@ -151,6 +151,6 @@ class ControlArguments(_Lean, kw_only=True, frozen=True):
 class ListArguments(_Lean, kw_only=True, frozen=True):
     """`list`."""
 
-    all: Annotated[bool, Meta(description="Ended ones too.")] = False
+    all: Annotated[bool, Meta(description="Ended, too.")] = False
     tags: dict[str, str] | None = None
     limit: Annotated[int, Meta(ge=1, le=200, description="Default 20.")] = 20

@@ -190,7 +190,7 @@ LEAN_TOOLS = (
     Tool(
         name="run",
         title="Run",
-        description="Run a command. Output is kept, and shortened for you: don't pipe into head, tail or grep, don't run "
+        description="Run a command. Output is kept and shortened for you: don't pipe into head, tail or grep, don't run "
         "again to see more. stdin is empty; cd lasts only in a workspace. What takes long goes on: use its id (p1) with "
         "wait, read, send, stop.",
         operation="execute",
