@@ -57,6 +57,9 @@ SENTENCES: Mapping[str, str] = {
     "S4.13.answers": "Answers show header, head, omission mark naming the next call, tail; never a byte twice.",
     "S4.13.workspace": "Folder and exported variables of a workspace go on from its last command that exited with 0.",
     "S4.13.plain": "ANSI is stripped and progress bars are collapsed unless `raw`.",
+    "S4.13.errors": "Of output that is too long, lines that report errors are shown, the first and the last ones first.",
+    "S4.13.binary": "Binary output is one line that says its size and kind; `raw` shows it as hexadecimal digits.",
+    "S4.13.grep": "`grep` is a regular expression in linear time, smart-case; plain text where it is none.",
     # one endpoint for all MCP clients
     "M.raw": "A caller without MCP-Protocol-Version is raw: extra SSE events, and 204 for notifications/cancelled.",
     "M.official.cancel": "A cancelled request of a caller with MCP-Protocol-Version gets no answer.",

@@ -9,17 +9,9 @@ from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.frontends.mcp.tools.table import LEAN_TOOLS
-from outlive.protocols.mcp.texts import body
-from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
+from outlive.protocols.plain import Line, LineSplitter, strip_ansi
 
 _PIECES = st.lists(st.tuples(st.integers(0, 1), st.binary(min_size=1, max_size=20)), max_size=20)
-_CALL = re.compile(r'\[\.\.\. (\d+) bytes omitted: read\(id="p", cursor="(\S+)", end="(\S+)"\) \.\.\.\]')
-
-
-def _lines(*texts: str) -> list[Line]:
-    splitter = LineSplitter(BEGINNING)
-    splitter.feed(0, "".join(text + "\n" for text in texts).encode())
-    return splitter.lines
 
 
 def _texts(lines: list[Line]) -> list[str]:
@@ -92,103 +84,6 @@ def test_terminal_noise_is_stripped(text: str, plain: str) -> None:
 def test_plain_text_has_no_control_characters(text: str) -> None:
     """S4.13.plain."""
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", strip_ansi(text.replace("\n", "")))
-
-
-@pytest.mark.promise("S4.13.plain")
-def test_progress_and_repetition_collapse_and_data_does_not() -> None:
-    progress = [f"Downloading [{'=' * n}{' ' * (9 - n)}] {n}0%" for n in range(10)]
-    assert _texts(collapse(_lines("begin", *progress, "end"))) == [
-        "begin",
-        progress[0],
-        "[... 8 similar lines ...]",
-        progress[-1],
-        "end",
-    ]
-    assert _texts(collapse(_lines(*["same"] * 5))) == ["same", "[... 3 equal lines ...]", "same"]
-    for kept in (["same"] * 3, [str(n) for n in range(50)], [f"id {n}: row" for n in range(50)]):
-        assert _texts(collapse(_lines(*kept))) == kept
-
-
-@pytest.mark.promise("S4.13.plain")
-@pytest.mark.parametrize(
-    ("step", "odd"),
-    [
-        ("tests/test_a.py::test_{} PASSED   [ {}%]", "tests/test_a.py::test_x FAILED   [ 50%]"),
-        ("[gw1] [ {1}%] PASSED tests/test_{0}.py", "[gw0] [ 50%] FAILED tests/test_x.py"),
-        ("[ {1}%] Building CXX object {0}.o", "[ 50%] Linking CXX executable x"),
-        ("[{1}/90] Compiling {0}.c", "x.c:3: warning: unused"),
-    ],
-)
-def test_steps_collapse_and_the_odd_one_among_them_stays(step: str, odd: str) -> None:
-    words = ["alpha", "beta", "gamma", "delta", "epsilon"]
-    steps = [step.format(word, 10 + number) for number, word in enumerate(words)]
-    mark = "[... 3 similar lines ...]"
-    assert _texts(collapse(_lines(*steps, odd, *steps))) == [
-        steps[0],
-        mark,
-        steps[-1],
-        odd,
-        steps[0],
-        mark,
-        steps[-1],
-    ]
-
-
-@pytest.mark.promise("S4.13.plain")
-@pytest.mark.parametrize("row", ["[{}] a", "A [{}]", "a passed [{}]", "ok {} - works", "id {}: PASSED"])
-def test_tables_of_numbers_are_no_steps(row: str) -> None:
-    rows = [row.format(number) for number in range(10, 20)]
-    assert _texts(collapse(_lines(*rows))) == rows
-
-
-@given(st.lists(st.sampled_from(["a", "b", "1%", "2%", ""]), max_size=40))
-def test_collapsed_lines_still_cover_everything(texts: list[str]) -> None:
-    """S4.13.answers."""
-    position = BEGINNING
-    lines = _lines(*texts)
-    for line in collapse(lines):
-        assert line.start == position
-        position = line.end
-    assert position == (lines[-1].end if lines else BEGINNING)
-
-
-@pytest.mark.promise("S4.13.answers")
-@given(
-    st.lists(st.text(alphabet="ab", max_size=30), min_size=1, max_size=30),
-    st.lists(st.text(alphabet="cd", max_size=30), max_size=10),
-    st.integers(100, 400),
-)
-def test_an_answer_keeps_its_budget_and_names_what_it_leaves_out(
-    head: list[str], tail: list[str], budget: int
-) -> None:
-    lines = _lines(*head, *["x" * 50] * 3, *tail)
-    first, last = lines[: len(head)], lines[len(head) + 3 :]
-    text = body(first, last, budget=budget, process_id="p")
-    found = _CALL.search(text)
-    if found is None:
-        assert not tail
-        assert text == "\n".join(head)
-        return
-    assert len(text) - len(found[0]) <= budget + 2
-    start, end = Cursor.parse(found[2]), Cursor.parse(found[3])
-    assert end.stdout - start.stdout == int(found[1]) > 0
-    before, after = text.split(found[0])
-    every = [*first, *last]
-    shown = [line.text for line in every if line.end <= start]
-    assert before == "".join(text + "\n" for text in shown)
-    shown = [line.text for line in every if line.start >= end]
-    assert after == "".join("\n" + text for text in shown)
-
-
-def test_one_line_that_is_too_long_shows_both_ends() -> None:
-    """S4.13.answers."""
-    line = _lines("a" * 500 + "b" * 500)
-    text = body(line, [], budget=100, process_id="p")
-    assert text.startswith("a" * 50 + "\n[... 900 characters of this line omitted: ")
-    assert 'read(id="p", cursor="0.0", end="1001.0", budget=1001)' in text
-    assert text.endswith("\n" + "b" * 50)
-    for budget in (1000, 1001):
-        assert body(line, [], budget=budget, process_id="p") == line[0].text
 
 
 @pytest.mark.promise("S4.13.size")

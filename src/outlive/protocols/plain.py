@@ -1,14 +1,14 @@
 """Output as lines that are cheap to read (promise S4.13), and output that is too long for a result (promise S1.8). Pure.
 
-Cheap lines are without ANSI sequences, progress bars and endless repetition. Each one has the cursors before and behind it, so
-that everything that is left out can be asked for exactly. Of an output that is too long, head and tail are shown; the second half
+Cheap lines are without ANSI sequences and overwritten text; `output` leaves out more of them. Each one has the cursors before and
+behind it, so that everything that is left out can be asked for exactly. Of an output that is too long, head and tail are shown; the second half
 of this module chooses the parts and makes them text. Bytes are read, and redacted, in `store`.
 """
 
 import codecs
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from outlive.core.cursor import Cursor
 from outlive.core.redactions import HiddenSpans, Redactions
@@ -18,27 +18,28 @@ _ANSI = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~]?)"
     r"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"
 )
-_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_BAR = re.compile(r"[=#>\-.*█▏▎▍▌▋▊▉░▒▓━╸╺ ]{2,}")
-_PROGRESS = re.compile(r"\d ?%|\d+ ?(?:/|of) ?\d+|[=#█━]{3,}")
-# One step of many, with its progress: pytest's "a::b PASSED [ 12%]", "[ 12%] Building a.o" of cmake, "[3/40] Compiling a.c" of
-# ninja. Steps with the same word are alike, whatever they name; a FAILED among them stays.
-_STEP_DONE = re.compile(r"\s([A-Z]{4,})\s+\[\s*\d+%\]$", re.ASCII)
-_STEP_BEGUN = re.compile(r"(?:\[gw\d+\] )?\[\s*(?:\d+%|\d+/\d+)\] (\w+)", re.ASCII)
-_RUN = 4  # so many alike lines in a row become three: first, mark, last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """One line without its newline; `start` and `end` are the cursors before and behind its bytes.
 
-    `redacted`: how many secrets in it are redacted.
+    `redacted`: how many secrets in it are redacted. `is_mark`: the text stands for lines that are not shown. `is_error`: it reports
+    an error. `is_open`: the same line goes on in the next one, without a newline.
     """
 
     text: str
     start: Cursor
     end: Cursor
     redacted: int = 0
+    is_mark: bool = False
+    is_error: bool = False
+    is_open: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many bytes of both streams it stands for."""
+        return self.end.stdout + self.end.stderr - self.start.stdout - self.start.stderr
 
 
 class LineSplitter:
@@ -129,43 +130,6 @@ def plain_text(text: str) -> str:
     if "\r" not in plain:
         return plain
     return "\n".join(strip_ansi(line.rstrip("\r")) for line in plain.split("\n"))
-
-
-def collapse(lines: Iterable[Line]) -> list[Line]:
-    """Return lines with runs of four and more alike ones shortened to the first, a mark and the last.
-
-    Alike are equal lines, progress reports that differ only in numbers and bars (other numbers are data), and numbered steps
-    that begin or end with the same word.
-    """
-    shown: list[Line] = []
-    run: list[Line] = []
-    run_key = ""
-    for line in lines:
-        key = _key(line.text)
-        if run and key != run_key:
-            shown += _shortened(run)
-            run = []
-        run.append(line)
-        run_key = key
-    return shown + _shortened(run)
-
-
-def _key(text: str) -> str:
-    # The key is what alike lines have in common.
-    step = _STEP_DONE.search(text) or _STEP_BEGUN.match(text)
-    if step is not None:
-        return f"% {step[1]}"
-    if _PROGRESS.search(text):
-        return _BAR.sub("~", _NUMBER.sub("0", text)).strip("~ ")
-    return text
-
-
-def _shortened(run: Sequence[Line]) -> list[Line]:
-    if len(run) < _RUN:
-        return list(run)
-    word = "equal" if run[0].text == run[1].text == run[-1].text else "similar"
-    mark = f"[... {len(run) - 2} {word} lines ...]"
-    return [run[0], replace(run[1], text=mark, end=run[-2].end, redacted=0), run[-1]]
 
 
 @dataclass(frozen=True, slots=True)

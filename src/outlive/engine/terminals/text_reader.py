@@ -10,10 +10,10 @@ from outlive.core.redactions import HiddenSpans, Redactions
 from outlive.core.terminal import Form
 from outlive.engine.processes.process import Process
 from outlive.engine.terminals.execution import end_of
+from outlive.protocols.output.collapse import collapse
 from outlive.protocols.plain import (
     Line,
     LineSplitter,
-    collapse,
     continuation_bytes,
     strip_ansi,
     unfinished_bytes,

@@ -1,0 +1,89 @@
+r"""What a caller looks for in output: `Pattern`, a regular expression that costs time in proportion to what it searches. Pure.
+
+The engine is RE2, which has no backtracking: no pattern and no output makes it run for long (decision 174). The price is that it
+knows no look-around and no back-references; what it cannot read is looked for as plain text, and the answer says so.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from outlive.core.errors import InvalidRequest
+
+# A pattern is written by hand or by a model: more is a mistake, such as a whole log pasted into it.
+MAX_PATTERN_CHARACTERS = 1000
+# For the compiled pattern and the states it makes while it searches; RE2's own default. Beyond it, it is slower, never larger.
+_MEMORY_BYTES = 8 * 1024 * 1024
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+_UPPER = re.compile(r"[^\W\d_]")
+
+
+class Pattern:
+    r"""One compiled pattern; finds lines in UTF-8 bytes.
+
+    As in ripgrep's smart case, letters match in either case unless the pattern has an upper-case one (`\S` and `\W` do not count).
+
+    Attributes:
+        text: As the caller has written it.
+        is_literal: It is no regular expression, and was taken as plain text.
+    """
+
+    __slots__ = ("_compiled", "is_literal", "text")
+
+    def __init__(self, text: str) -> None:
+        """Compile `text`.
+
+        Raises:
+            InvalidRequest: It is too long, or empty.
+        """
+        if not text or len(text) > MAX_PATTERN_CHARACTERS:
+            raise InvalidRequest(
+                "invalid_params",
+                f"grep takes 1 to {MAX_PATTERN_CHARACTERS} characters, not {len(text)}.",
+                hint='Look for a few words of the line, as in "error|failed".',
+            )
+        self.text = text
+        self.is_literal = False
+        try:
+            # "(?m)": ^ and $ are the ends of lines.
+            self._compiled = _compile(f"(?m){text}", text)
+        except ValueError:
+            self.is_literal = True
+            self._compiled = _compile(re.escape(text), text)
+
+    def lines(self, data: bytes) -> Iterator[tuple[int, int, int]]:
+        """Yield each line of `data` that matches: where it begins and ends, and where the match begins."""
+        position = 0
+        while position < len(data):
+            found = self._compiled.search(data, position)
+            if found is None:
+                return
+            hit: int = found.start()
+            begin = data.rfind(b"\n", 0, hit) + 1
+            end = data.find(b"\n", hit)
+            if end < 0:
+                end = len(data)
+            if begin < len(data):  # not the empty string behind the last newline
+                yield begin, end, hit
+            position = end + 1
+
+    def is_in(self, data: bytes) -> bool:
+        """Tell whether a line of `data` matches."""
+        return next(self.lines(data), None) is not None
+
+
+def _compile(pattern: str, text: str) -> Any:  # noqa: ANN401 -- re2 has no types
+    import re2  # noqa: PLC0415 -- 25 ms, which a server without a search need not pay
+
+    options = re2.Options()
+    options.log_errors = False  # it would write to the server's stderr
+    options.never_nl = True  # `[^x]` must not reach into the next line
+    options.never_capture = (
+        True  # only where a match begins is asked: without groups the fastest engine serves
+    )
+    options.max_mem = _MEMORY_BYTES
+    options.case_sensitive = any(one.isupper() for one in _UPPER.findall(_ESCAPED.sub("", text)))
+    try:
+        return re2.compile(pattern.encode(), options)
+    except re2.error as error:
+        raise ValueError(str(error)) from None
