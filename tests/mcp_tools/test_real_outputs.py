@@ -18,7 +18,7 @@ pytestmark = pytest.mark.thorough
 _MARK = re.compile(
     r'^\[\.\.\. \d+ bytes omitted: read\(id="\w+", cursor="(\S+)", end="(\S+)"\) \.\.\.\]$', re.MULTILINE
 )
-_COLLAPSED = re.compile(r"^\[\.\.\. \d+ (?:similar|equal) lines \.\.\.\]$", re.MULTILINE)
+_COLLAPSED = re.compile(r"^\[\.\.\. \d+ (?:similar|equal) lines: .* \.\.\.\]$", re.MULTILINE)
 _HEADER = re.compile(r"\[id=(\w{26}) .* cursor=(\S+)\]")
 # What an agent must see of each, whatever is left out.
 _TELLS = {
@@ -102,6 +102,8 @@ async def _read_back(toolbox: Toolbox, caller: Caller, process: Process, start: 
         begin, resume = Cursor.parse(mark[1]), Cursor.parse(mark[2])
         assert begin < resume
         between = await _read_back(toolbox, caller, process, begin, resume)
-        data = text[: mark.start()].encode() + between + text[mark.end() + 1 :].encode()
+        # The newline before the mark is its own where the mark stands in the middle of a line.
+        before = text[: mark.start()].encode()[: begin.stdout - start.stdout]
+        data = before + between + text[mark.end() + 1 :].encode()
     # The newline that ends the last line is not shown; the cursor tells whether it was there.
     return data + b"\n" if len(data) + 1 == end.stdout - start.stdout else data

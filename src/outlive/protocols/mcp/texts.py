@@ -1,8 +1,8 @@
 """Every text that MCP tools answer, once. Pure.
 
 The documented tools' texts are promised (S1.7, S4.3-S4.6): a changed letter breaks clients. The lean tools answer with one header
-line (`headers`), then head, omission mark and tail (promise S4.13), the terminal tools with one line and then the output (promise
-S3.6).
+line (`headers`), then what `protocols.output` shows of the output (promise S4.13), the terminal tools with one line and then the
+output (promise S3.6).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.core.redactions import hidden_words
-from outlive.protocols.plain import Line
 
 EXECUTION_DISABLED = "Command execution is disabled"
 SCRIPTS_DISABLED = "Script execution is disabled"
@@ -105,66 +104,6 @@ def _process_text(row: Mapping[str, object]) -> str:
         f"  Status: {status}\n"
         f"  Started: {started}"
     )
-
-
-_MIN_CUT = 40  # characters of each end of a cut line: fewer would show nothing
-
-
-def body(head: Sequence[Line], tail: Sequence[Line], *, budget: int, process_id: str) -> str:
-    """Return lines as text of about `budget` characters, with one mark for what is left out.
-
-    `tail` are lines that come after a gap; it is empty when `head` is everything. The mark names the call that shows exactly
-    what is missing.
-    """
-    # Half of the budget for the head; the tail gets the rest, since errors are mostly at the end.
-    before, after = _chosen(head, tail, budget=budget)
-    every = [*head, *tail]
-    if not tail and len(before) + len(after) == len(head):
-        return "\n".join(line.text for line in every)
-    if len(every) == 1:
-        return _cut_line(every[0], budget, process_id=process_id)
-    # The call in the mark begins where the head ends and stops where the tail begins.
-    start = before[-1].end if before else every[0].start
-    end = after[0].start if after else every[-1].end
-    missing = end.stdout + end.stderr - start.stdout - start.stderr
-    mark = f'[... {missing} bytes omitted: read(id="{process_id}", cursor="{start}", end="{end}") ...]'
-    return "\n".join([*(line.text for line in before), mark, *(line.text for line in after)])
-
-
-def redacted_in(head: Sequence[Line], tail: Sequence[Line], *, budget: int) -> int:
-    """Return how many secrets in the lines that `body` shows are redacted; a line that is cut counts as a whole."""
-    before, after = _chosen(head, tail, budget=budget)
-    every = [*head, *tail]
-    return sum(line.redacted for line in (every if len(every) == 1 else [*before, *after]))
-
-
-def _chosen(
-    head: Sequence[Line], tail: Sequence[Line], *, budget: int
-) -> tuple[Sequence[Line], Sequence[Line]]:
-    """Return the lines that are shown of the beginning and of the end."""
-    before = head[: _fitting([line.text for line in head], budget // 2)]
-    rest = tail or head[len(before) :]
-    room = budget - sum(len(line.text) + 1 for line in before)
-    return before, rest[len(rest) - _fitting([line.text for line in reversed(rest)], room) :]
-
-
-def _fitting(texts: Sequence[str], room: int) -> int:
-    """Return how many texts fit, with their newlines."""
-    for count, text in enumerate(texts):
-        room -= len(text) + 1
-        if room < 0:
-            return count
-    return len(texts)
-
-
-def _cut_line(line: Line, budget: int, *, process_id: str) -> str:
-    """Return both ends of a line that is too long on its own."""
-    half = max(_MIN_CUT, budget // 2)
-    missing = len(line.text) - 2 * half
-    if missing <= 0:
-        return line.text
-    call = f'read(id="{process_id}", cursor="{line.start}", end="{line.end}", budget={len(line.text) + 1})'
-    return f"{line.text[:half]}\n[... {missing} characters of this line omitted: {call} ...]\n{line.text[-half:]}"
 
 
 def executed_text(members: Mapping[str, object]) -> str:

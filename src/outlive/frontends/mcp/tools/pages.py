@@ -1,39 +1,59 @@
 """Pages of output for the lean tools: `LeanPage`, read from the log at a cursor and made plain. Nothing is consumed.
 
-The output that a waiting call has not reported yet: `News`, a cursor on the log.
+A page is read at its ends; what lies between is looked through for reported errors, up to a bound. Which of its lines are shown is
+decided in `protocols.output`. The output that a waiting call has not reported yet: `News`, a cursor on the log.
 """
 
-import asyncio
 import codecs
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import OutputChunk, Process
-from outlive.protocols.mcp.texts import body, redacted_in
-from outlive.protocols.plain import Line, LineSplitter, collapse, strip_ansi
+from outlive.frontends.mcp.tools.output.preparation import prepared, stripped
+from outlive.frontends.mcp.tools.output.search import Search
+from outlive.frontends.mcp.tools.output.turns import Turn, between, lines_back, lines_on, read_lines, turns
+from outlive.protocols.output.body import CONTEXT_LINES, Excerpt, body, redacted_in
+from outlive.protocols.output.error_lines import error_spans, with_errors
+from outlive.protocols.output.matches import Matches
+from outlive.protocols.output.pattern import Pattern
+from outlive.protocols.plain import Line
 
-_TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
 # A page is made from at most this much at each end; what lies between is named by the omission mark.
 _END_BYTES = 128 * 1024
+# What lies between is looked through for errors: so much from each of its ends. The first error of a flood lies near its
+# beginning and the last one near its end, and 8 MiB take about half a second beside everything else.
+_SCAN_BYTES = 4 * 1024 * 1024
+# Lines that are kept of each of these: 40 errors with the lines around them fill the largest usual budget.
+_MOST_KEPT = 40 * (2 * CONTEXT_LINES + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeanPage:
-    """A piece of output: its lines, those behind a hole, and where it ends. `lines` is None when not all were counted."""
+    """A piece of output: what was read of it, and where it ends. `lines` is None when not all were counted.
 
-    head: list[Line]
-    tail: list[Line]
+    `matches` is set by a search, with its `pattern`; `note` is said before them.
+    """
+
+    excerpt: Excerpt
     cursor: Cursor
-    lines: int | None
+    lines: int | None = None
+    matches: Matches | None = None
+    pattern: str = ""
+    note: str = ""
 
     def text(self, process_id: str, *, budget: int) -> str:
         """Return it within a budget of characters."""
-        return body(self.head, self.tail, budget=budget, process_id=process_id)
+        if self.matches is None:
+            return body(self.excerpt, budget=budget, process_id=process_id)
+        found = self.matches.text(budget, process_id=process_id, pattern=self.pattern)
+        return "\n".join(part for part in (self.note, found) if part)
 
     def redacted(self, *, budget: int) -> int:
         """Return how many secrets are stars in the lines that `text` shows."""
-        return redacted_in(self.head, self.tail, budget=budget)
+        if self.matches is None:
+            return redacted_in(self.excerpt, budget=budget)
+        return sum(one.line.redacted for part in self.matches.shown(budget) for one in part)
 
 
 async def read_page(
@@ -43,117 +63,138 @@ async def read_page(
 
     Cancellation: safe; nothing is consumed.
     """
-    log = process.log
-    now = Cursor(log.size(0), log.size(1))
-    end = now if end is None else Cursor(min(end.stdout, now.stdout), min(end.stderr, now.stderr))
-    if _between(cursor, end) <= 2 * _END_BYTES:
-        lines = await _lines(process, cursor, end)
+    now = _now(process)
+    end = _earlier(end, now)
+    if between(cursor, end) <= 2 * _END_BYTES:
+        lines = await read_lines(process, cursor, end)
+        stop = lines[-1].end if lines else cursor
         is_all = cursor == BEGINNING and end == now
         return LeanPage(
-            head=_plain(lines, raw=raw), tail=[], cursor=end, lines=len(lines) if is_all else None
+            excerpt=Excerpt(lines=prepared(process, lines, raw=raw), start=cursor, end=stop),
+            cursor=end,
+            lines=len(lines) if is_all else None,
         )
-    head = await _lines(process, cursor, end, most_bytes=_END_BYTES)
-    begin = _before(process, end, cursor)
-    tail = await _lines(process, begin, end)
-    return LeanPage(head=_plain(head[:-1], raw=raw), tail=_plain(tail[1:], raw=raw), cursor=end, lines=None)
+    begin = _before(process, end, cursor, _END_BYTES)
+    head = await _first_lines(process, cursor, begin)
+    tail = await read_lines(process, begin, end)
+    if len(tail) > 1:
+        tail = tail[1:]  # it begins in the middle
+    hole = (head[-1].end if head else cursor, tail[0].start if tail else end)
+    errors, unsearched = await _errors_between(process, *hole)
+    shown = [*prepared(process, head, raw=raw), *errors, *prepared(process, tail, raw=raw)]
+    stop = tail[-1].end if tail else end
+    return LeanPage(excerpt=Excerpt(lines=shown, start=cursor, end=stop, unsearched=unsearched), cursor=end)
 
 
 async def read_tail(process: Process, count: int, *, raw: bool = False) -> LeanPage:
     """Return the last `count` lines, as far as 128 KiB reach."""
-    end = Cursor(process.log.size(0), process.log.size(1))
-    begin = _before(process, end, BEGINNING)
-    lines = await _lines(process, begin, end)
-    if begin != BEGINNING:
+    end = _now(process)
+    begin = _before(process, end, BEGINNING, _END_BYTES)
+    lines = await read_lines(process, begin, end)
+    if begin != BEGINNING and len(lines) > 1:
         lines = lines[1:]  # it may begin in the middle
-    return LeanPage(head=_plain(lines[-count:], raw=raw), tail=[], cursor=end, lines=None)
+    lines = lines[-count:]
+    start, stop = (lines[0].start, lines[-1].end) if lines else (end, end)
+    return LeanPage(
+        excerpt=Excerpt(lines=prepared(process, lines, raw=raw), start=start, end=stop), cursor=end
+    )
 
 
 async def read_matches(
-    process: Process, cursor: Cursor, wanted: str, *, context: int, most: int, raw: bool = False
+    process: Process,
+    cursor: Cursor,
+    wanted: str,
+    *,
+    context: int,
+    most: int,
+    raw: bool = False,
+    end: Cursor | None = None,
 ) -> LeanPage:
-    """Return the lines from `cursor` on that contain one of the texts of `wanted` ("a|b"), with lines around them.
+    """Return the lines between two cursors in which the regular expression `wanted` matches, with lines around them.
 
-    Plain text in either case, no pattern: a pattern may take for ever. Stops after `most` characters.
+    All of it is searched, up to 1 GiB or 15 s; of what is found, the first and the last matches are shown in `most` characters,
+    and how many there are. A line of more than 256 KiB is searched in pieces.
+
+    Raises:
+        InvalidRequest: The pattern is too long.
+
+    Cancellation: safe; nothing is consumed.
     """
-    texts = [text.lower() for text in wanted.split("|") if text]
-    found: list[Line] = []
-    before: deque[Line] = deque(maxlen=context)
-    after = size = 0
-    splitter = LineSplitter(cursor)
-    while size < most and (chunks := process.log.read(splitter.cursor, _TURN_BYTES)):
-        for chunk in chunks:
-            if chunk.is_gap:
-                splitter.skip(chunk.stream, chunk.end - chunk.offset)
-            else:
-                splitter.feed(chunk.stream, chunk.data, chunk.hidden)
-        lines, splitter.lines = splitter.lines, []
-        for line in _stripped(lines, raw=raw):
-            text = line.text.lower()
-            if any(wanted_text in text for wanted_text in texts):
-                found += [*before, line]
-                before.clear()
-                after = context
-            elif after:
-                found.append(line)
-                after -= 1
-            else:
-                before.append(line)
-        size = sum(len(line.text) + 1 for line in found)
-        await asyncio.sleep(0)  # bounded work per turn
-    splitter.finish()
-    for line in _stripped(splitter.lines, raw=raw):
-        if any(wanted_text in line.text.lower() for wanted_text in texts):
-            found += [*before, line]
-    return LeanPage(head=found, tail=[], cursor=splitter.cursor, lines=None)
+    pattern = Pattern(wanted)
+    matches = Matches(most)
+    search = Search(pattern, matches, context=context, raw=raw)
+    end = _earlier(end, _now(process))
+    await search.run(process, cursor, end)
+    notes = []
+    if pattern.is_literal:
+        notes.append("[grep is no regular expression of RE2, which has no look-around: taken as plain text]")
+    if between(search.position, end):
+        notes.append(f"[searched up to cursor {search.position}; call again with it to go on to {end}]")
+    return LeanPage(
+        excerpt=Excerpt(lines=[], start=cursor, end=cursor),
+        cursor=search.position,
+        matches=matches,
+        pattern=wanted,
+        note="\n".join(notes),
+    )
 
 
-async def _lines(
-    process: Process, cursor: Cursor, end: Cursor, *, most_bytes: int = 4 * _END_BYTES
-) -> list[Line]:
-    splitter = LineSplitter(cursor)
-    ends = (end.stdout, end.stderr)
-    taken = 0
-    while taken < most_bytes and (
-        chunks := process.log.read(splitter.cursor, min(_TURN_BYTES, most_bytes - taken))
-    ):
-        progress = 0
-        for chunk in chunks:
-            size = min(chunk.end, ends[chunk.stream]) - chunk.offset
-            if size <= 0:
-                continue  # behind the end; the other stream may have some left
-            progress += size
-            if chunk.is_gap:
-                splitter.skip(chunk.stream, size)
-            else:
-                splitter.feed(chunk.stream, chunk.data[:size], chunk.hidden)
-        if not progress:
+def _now(process: Process) -> Cursor:
+    return Cursor(process.log.size(0), process.log.size(1))
+
+
+def _earlier(end: Cursor | None, now: Cursor) -> Cursor:
+    return now if end is None else Cursor(min(end.stdout, now.stdout), min(end.stderr, now.stderr))
+
+
+async def _first_lines(process: Process, start: Cursor, end: Cursor) -> list[Line]:
+    """Return the lines of the first turn between two cursors."""
+    async for turn in turns(process, start, end):
+        return turn.lines()
+    return []
+
+
+async def _errors_between(
+    process: Process, start: Cursor, end: Cursor
+) -> tuple[list[Line], tuple[Cursor, Cursor] | None]:
+    """Return the lines of a hole that report errors, with those around them, and what of it was not looked through."""
+    first: list[Line] = []
+    position = start
+    async for turn in turns(process, start, end):
+        first += _error_lines(turn)
+        position = turn.end
+        if len(first) >= _MOST_KEPT or between(start, position) >= _SCAN_BYTES:
             break
-        taken += progress
-        await asyncio.sleep(0)  # bounded work per turn
-    splitter.finish()
-    return splitter.lines
+    if not between(position, end):
+        return first, None
+    last: deque[Line] = deque(maxlen=_MOST_KEPT)
+    begin = _before(process, end, position, _SCAN_BYTES)
+    async for turn in turns(process, begin, end):
+        last += _error_lines(turn)
+    return [*first, *last], (position, begin) if between(position, begin) else None
 
 
-def _before(process: Process, end: Cursor, bound: Cursor) -> Cursor:
-    """Return a cursor some 128 KiB before `end` (the end of the log, or a cursor of an earlier answer)."""
-    log = process.log
-    if end == Cursor(log.size(0), log.size(1)):
-        near = log.tail_cursor(_END_BYTES)
+def _error_lines(turn: Turn) -> list[Line]:
+    """Return the lines of a turn that report errors, with those around them that the same stream has written."""
+    found: list[Line] = []
+    for place, chunk in enumerate(turn.chunks):
+        taken = 0  # bytes of the chunk that are in `found`, or before it
+        for begin, end in error_spans(chunk.data):
+            first = max(taken, lines_back(chunk.data, begin, CONTEXT_LINES + 1))
+            taken = lines_on(chunk.data, end, CONTEXT_LINES + 1)
+            found += turn.part(place, first, taken)
+    return with_errors(stripped(found, raw=False))
+
+
+def _before(process: Process, end: Cursor, bound: Cursor, size: int) -> Cursor:
+    """Return a cursor some `size` bytes before `end` (the end of the log, or a cursor of an earlier answer)."""
+    if end == _now(process):
+        near = process.log.tail_cursor(size)
     else:
-        near = Cursor(max(0, end.stdout - _END_BYTES // 2), max(0, end.stderr - _END_BYTES // 2))
+        # As much of each stream as there is of it before `end`: the order of the two is not asked for.
+        share = size * end.stdout // max(1, end.stdout + end.stderr)
+        near = Cursor(max(0, end.stdout - share), max(0, end.stderr - (size - share)))
     return Cursor(max(near.stdout, bound.stdout), max(near.stderr, bound.stderr))
-
-
-def _between(start: Cursor, end: Cursor) -> int:
-    return max(0, end.stdout - start.stdout) + max(0, end.stderr - start.stderr)
-
-
-def _plain(lines: list[Line], *, raw: bool) -> list[Line]:
-    return lines if raw else collapse(_stripped(lines, raw=raw))
-
-
-def _stripped(lines: list[Line], *, raw: bool) -> list[Line]:
-    return lines if raw else [replace(line, text=strip_ansi(line.text)) for line in lines]
 
 
 def has_more(process: Process, cursor: Cursor) -> bool:
