@@ -116,6 +116,10 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "not_owner": (AccessDenied, "The process belongs to another principal."),
         "invalid_params": (InvalidRequest, "See the method's parameters in the documentation."),
         "invalid_cursor": (InvalidRequest, "Take the cursor from the last message."),
+        "no_unfiltered": (
+            InvalidState,
+            "Run the line without its final filter: output is kept and shortened anyway.",
+        ),
         "key_taken": (InvalidRequest, "Use another key: this one names a process that runs another command."),
         "process_ambiguous": (InvalidRequest, "Several processes run here: pass process_id."),
         "process_running": (InvalidState, 'Wait for it, cancel it, or pass "concurrent": true.'),

@@ -150,6 +150,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "not_owner": "The process belongs to another principal.",
         "invalid_params": "A parameter, or a word of the command line, makes no sense.",
         "invalid_cursor": "The text is no cursor, or lies behind the end of the output.",
+        "no_unfiltered": "Nothing is kept of what entered a final filter of the command.",
         "key_taken": "The key names a process that runs another command.",
         "process_ambiguous": "Several processes could be meant.",
         "process_running": "Something still runs that would have to have ended.",

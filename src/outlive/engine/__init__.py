@@ -6,7 +6,7 @@ from outlive.engine.engine import Engine
 from outlive.engine.process_registry import ProcessInfo, ProcessRegistry, Termination
 from outlive.engine.processes.process import Process, follow
 from outlive.engine.settings import EngineSettings
-from outlive.store.output_log import OutputChunk
+from outlive.store.output_log import OutputChunk, OutputLog
 from outlive.store.rows import ProcessFilter
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Engine",
     "EngineSettings",
     "OutputChunk",
+    "OutputLog",
     "Process",
     "ProcessFilter",
     "ProcessInfo",

@@ -35,6 +35,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "scope_missing": 403,
         "invalid_params": 422,
         "invalid_cursor": 422,
+        "no_unfiltered": 409,
         "key_taken": 409,
         "process_ambiguous": 409,
         "process_running": 409,

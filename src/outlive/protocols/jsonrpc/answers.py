@@ -53,6 +53,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         # The request itself makes no sense, or names a process that is not there.
         "invalid_params": _INVALID_PARAMS,
         "invalid_cursor": _INVALID_PARAMS,
+        "no_unfiltered": _NO_PROCESS,
         "key_taken": _INVALID_PARAMS,
         "process_ambiguous": _INVALID_PARAMS,
         "process_running": _INVALID_PARAMS,

@@ -94,6 +94,9 @@ class ReadArguments(_Lean, kw_only=True, frozen=True):
     tail: Annotated[Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Last lines.")] = None
     cursor: Annotated[str | None, Meta(description='As answers name it; "0": from the beginning.')] = None
     end: Annotated[str | None, Meta(description="Cursor to stop at.")] = None
+    unfiltered: Annotated[bool, Meta(description="What entered the line's final | tail, head or grep.")] = (
+        False
+    )
     budget: _Budget | None = None
     raw: _Raw = False
 

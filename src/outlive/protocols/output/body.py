@@ -42,6 +42,24 @@ def default_budget(record: ProcessRecord) -> int:
     return SUCCESS_BUDGET if record.state is State.EXITED and record.exit_code == 0 else FAILURE_BUDGET
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """How a caller reads on: the tool's name and the arguments that say of what, as in `read(id="p3"`; empty where it cannot.
+
+    `takes_ranges`: whether the tool can be asked for a part of the output.
+    """
+
+    call: str = ""
+    takes_ranges: bool = True
+
+    def at(self, start: Cursor, end: Cursor, *more: str) -> str:
+        """Return what a mark says behind its words: the call that shows what lies between two cursors."""
+        if not self.call:
+            return ""
+        ranged = (f'cursor="{start}-{end}"', *more) if self.takes_ranges else ()
+        return f": {', '.join([self.call, *ranged])})"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
     """Lines between two cursors, some of which may not have been read; `unsearched`: where no errors were looked for."""
@@ -57,7 +75,7 @@ class Excerpt:
         return next(_gaps(self.lines, self.start, self.end), None) is None
 
 
-def body(excerpt: Excerpt, *, budget: int, process_id: str) -> str:
+def body(excerpt: Excerpt, *, budget: int, source: Source) -> str:
     """Return an excerpt as text of about `budget` characters, and the marks for what is left out."""
     shown = chosen(excerpt, budget=budget)
     parts: list[str] = []
@@ -65,13 +83,13 @@ def body(excerpt: Excerpt, *, budget: int, process_id: str) -> str:
     is_open = False
     for line in shown:
         if line.start != position:
-            parts += ["\n", *_marks(position, line.start, excerpt, process_id=process_id), "\n"]
+            parts += ["\n", *_marks(position, line.start, excerpt, source=source), "\n"]
         elif not is_open:
             parts.append("\n")
-        parts.append(_shown_text(line, budget, process_id=process_id))
+        parts.append(_shown_text(line, budget, source=source))
         position, is_open = line.end, line.is_open
     if position != excerpt.end:
-        parts += ["\n", *_marks(position, excerpt.end, excerpt, process_id=process_id)]
+        parts += ["\n", *_marks(position, excerpt.end, excerpt, source=source)]
     # A newline stands before each line and mark; the first has none before it.
     return "".join(parts)[1:]
 
@@ -232,31 +250,35 @@ def _gaps(lines: Sequence[Line], start: Cursor, end: Cursor) -> Iterator[tuple[C
         yield position, end
 
 
-def _marks(start: Cursor, end: Cursor, excerpt: Excerpt, *, process_id: str) -> list[str]:
+def _marks(start: Cursor, end: Cursor, excerpt: Excerpt, *, source: Source) -> list[str]:
     """Return the mark for what is left out, and a second one if no errors were looked for in a part of it."""
     missing = end.stdout + end.stderr - start.stdout - start.stderr
-    marks = [f'[... {missing} bytes omitted: read(id="{process_id}", cursor="{start}", end="{end}") ...]']
+    marks = [f"[... {missing} bytes omitted{source.at(start, end)} ...]"]
     if excerpt.unsearched is not None and start <= excerpt.unsearched[0] < end:
         first, last = excerpt.unsearched
-        call = f'read(id="{process_id}", cursor="{first}", end="{last}", grep="error|fail")'
-        marks.append(f"\n[not searched for errors: {call}]")
+        searching = source.at(first, last, 'grep="error|fail"')
+        marks.append(f"\n[not searched for errors{searching}]")
     return marks
 
 
-def _shown_text(line: Line, budget: int, *, process_id: str) -> str:
+def _shown_text(line: Line, budget: int, *, source: Source) -> str:
     if line.is_mark:
         # The mark's own call: in raw, nothing is collapsed, and binary data is hex.
         text, closing = (line.text[:-5], " ...]") if line.text.endswith(" ...]") else (line.text[:-1], "]")
-        return f'{text}: cursor="{line.start}" end="{line.end}" raw=true{closing}'
-    return _cut_line(line, budget, process_id=process_id)
+        if not (source.call and source.takes_ranges):
+            return line.text
+        return f'{text}: cursor="{line.start}-{line.end}" raw=true{closing}'
+    return _cut_line(line, budget, source=source)
 
 
-def _cut_line(line: Line, budget: int, *, process_id: str) -> str:
+def _cut_line(line: Line, budget: int, *, source: Source) -> str:
     """Return both ends of a line that is too long on its own, and could not be divided."""
     half = max(_MIN_CUT, budget // 2)
     missing = len(line.text) - 2 * half
     if missing <= 0:
         return line.text
     wanted = min(_LARGEST_BUDGET, len(line.text) + 1)
-    call = f'read(id="{process_id}", cursor="{line.start}", end="{line.end}", budget={wanted})'
-    return f"{line.text[:half]}\n[... {missing} characters of this line omitted: {call} ...]\n{line.text[-half:]}"
+    call = source.at(line.start, line.end, f"budget={wanted}")
+    return (
+        f"{line.text[:half]}\n[... {missing} characters of this line omitted{call} ...]\n{line.text[-half:]}"
+    )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from outlive.core.cursor import Cursor
+from outlive.protocols.output.body import Source
 from outlive.protocols.plain import Line
 
 _AROUND = 200  # characters that are shown on each side of a match in a line that is longer than both
@@ -73,7 +74,7 @@ class Matches:
         is_all = self._is_complete and len(first) + len(last) == len(self._first) + len(self._last)
         return ([*first, *last], []) if is_all else (first, list(last))
 
-    def text(self, budget: int, *, process_id: str, pattern: str) -> str:
+    def text(self, budget: int, *, source: Source, pattern: str) -> str:
         """Return what is shown, with a mark for the matches between."""
         first, last = self.shown(budget)
         lines = [one.line.text for one in first]
@@ -81,8 +82,8 @@ class Matches:
             hidden = self.count - sum(one.is_match for one in (*first, *last))
             start = first[-1].line.end if first else Cursor()
             quoted = json.dumps(pattern, ensure_ascii=False) if len(pattern) <= _QUOTED else "…"
-            call = f'read(id="{process_id}", cursor="{start}", end="{last[0].line.start}", grep={quoted})'
-            lines.append(f"[{self.count} lines match; {hidden} not shown: {call}]")
+            call = source.at(start, last[0].line.start, f"grep={quoted}")
+            lines.append(f"[{self.count} lines match; {hidden} not shown{call}]")
         return "\n".join([*lines, *(one.line.text for one in last)])
 
 

@@ -28,6 +28,7 @@ from outlive.protocols.mcp.host_shells import (
     WriteStdinArguments,
     exec_text,
 )
+from outlive.protocols.output.body import Source
 from outlive.server.shown_output import duration_s
 
 _GRACE_S = 5.0
@@ -43,7 +44,7 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
     Cancellation: as `lean.run`.
     """
     call.runner.policy.check_line(asked.command)
-    command = call.make_command(_OPTIONS, line=asked.command)
+    command = call.make_command(_OPTIONS, line=asked.command, keeps_unfiltered=True)
     timeout_s = (
         None if asked.timeout_ms is None or asked.run_in_background else max(asked.timeout_ms / 1000, 0.001)
     )
@@ -53,8 +54,8 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
     if asked.run_in_background:
         return Outcome(text=f"Command running in background with ID: {name}")
     reason = await _answerable(call, process, wait_s=_patience_seconds(call, None))
-    page = await read_page(process, BEGINNING)
-    text = page.text(name, budget=SHOWN_CHARACTERS)
+    page = await read_page(process.log, BEGINNING)
+    text = page.text(_bash_source(name), budget=SHOWN_CHARACTERS)
     call.runner.memory.note_shown(call.caller, process.process_id, page.cursor)
     if not process.is_complete:
         state = (
@@ -83,9 +84,12 @@ async def bash_output(call: ToolCall, asked: BashOutputArguments) -> Outcome:
     record = process.record  # before the output: a complete record goes with all of it
     start = call.runner.memory.shown(call.caller, process.process_id)
     if asked.filter is None:
-        page = await read_page(process, start)
+        page = await read_page(process.log, start)
     else:
-        page = await read_matches(process, start, asked.filter, context=0, most=SHOWN_CHARACTERS)
+        # Behind the end of a command that has ended there is nothing: then a search is one through all of it.
+        is_over = record.is_complete and start == Cursor(process.log.size(0), process.log.size(1))
+        begin = BEGINNING if is_over else start
+        page = await read_matches(process.log, begin, asked.filter, context=0, most=SHOWN_CHARACTERS)
     call.runner.memory.note_shown(call.caller, process.process_id, page.cursor)
     status = "running" if not record.is_complete else "completed" if record.exit_code == 0 else "failed"
     if record.cause is Cause.CANCEL and record.is_complete:
@@ -95,12 +99,17 @@ async def bash_output(call: ToolCall, asked: BashOutputArguments) -> Outcome:
         parts.append(f"<exit_code>{record.exit_code}</exit_code>")
     if record.waiting != "no":
         parts.append(f"<waiting_for>{record.waiting}</waiting_for>")
-    text = page.text(record.short_id, budget=SHOWN_CHARACTERS)
+    text = page.text(_bash_source(record.short_id), budget=SHOWN_CHARACTERS)
     if text:
         parts.append(
             f"<stdout>\n{html.escape(text, quote=False) if '</stdout>' in text else text}\n</stdout>"
         )
     return Outcome(text="\n\n".join(parts))
+
+
+def _bash_source(name: str) -> Source:
+    """Return how these tools show what was left out: by a search through all of it."""
+    return Source(f'BashOutput(bash_id="{name}", filter="REGEX"', takes_ranges=False)
 
 
 async def kill_shell(call: ToolCall, asked: KillShellArguments) -> Outcome:
@@ -121,7 +130,7 @@ async def exec_command(call: ToolCall, asked: ExecCommandArguments) -> Outcome:
     stdio = "pty" if asked.tty else "pipes"
     options = _OPTIONS if asked.workdir is None else RunOptions(cwd=asked.workdir)
     if asked.shell is None and not asked.login:
-        command = call.make_command(options, line=asked.cmd, stdio=stdio)
+        command = call.make_command(options, line=asked.cmd, stdio=stdio, keeps_unfiltered=True)
     else:
         argv = (asked.shell or "bash", "-lc" if asked.login else "-c", asked.cmd)
         command = call.make_command(options, argv=argv, stdio=stdio, title=asked.cmd)
@@ -177,7 +186,7 @@ def _patience_seconds(call: ToolCall, asked_s: float | None) -> float:
 
 
 async def _executed(call: ToolCall, process: Process, start: Cursor, budget: int) -> Outcome:
-    page = await read_page(process, start)
+    page = await read_page(process.log, start)
     call.runner.memory.note_shown(call.caller, process.process_id, page.cursor)
     record = process.record
     waits = (
@@ -187,7 +196,7 @@ async def _executed(call: ToolCall, process: Process, start: Cursor, budget: int
     )
     text = exec_text(
         record,
-        page.text(record.short_id, budget=budget),
+        page.text(Source(), budget=budget),
         wall_s=duration_s(record),
         remark=waits or _abnormal(process),
     )

@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 
 from outlive.core.controls import CloseInput, Pause, Resume, SignalProcess
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.core.errors import InvalidRequest, OutliveError, ProcessNotFound
+from outlive.core.errors import InvalidRequest, InvalidState, OutliveError, ProcessNotFound
 from outlive.core.identity import is_process_id
-from outlive.core.lifecycle import Cause, State, signal_number
+from outlive.core.lifecycle import State, signal_number
 from outlive.core.process import ProcessRecord
-from outlive.engine import Process, ProcessFilter
+from outlive.engine import OutputLog, Process, ProcessFilter
+from outlive.engine.commands.unfiltered import unfiltered_log, unfiltered_of
 from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.pages import LeanPage, read_matches, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, is_visible
@@ -41,13 +42,14 @@ from outlive.protocols.mcp.lean import (
     WaitFor,
 )
 from outlive.protocols.mcp.tasks import TaskCall
+from outlive.protocols.output.body import FAILURE_BUDGET, Source, default_budget
 from outlive.protocols.terminal.typed import typed_keys
 from outlive.server.shown_output import duration_s
 
 _GRACE_S = 5.0  # from TERM to KILL: an agent waits for it
-_SUCCESS_BUDGET, _FAILURE_BUDGET = 3000, 8000  # characters: what has failed has to be understood
 _SETTLED_S = 0.5  # silence after an input, of a program that the kernel does not show waiting
 _SEND_S = 30.0  # for the answer to an input
+_SIGPIPE_CODE = 128 + 13  # of a program whose reader has left, as `head` does
 _REPORT_S = 2.0  # between two progress messages: a person watches them
 
 
@@ -68,7 +70,7 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
         raise
     is_complete = process.is_complete
     task_call = TaskCall(tool="run", budget=asked.budget or 0, raw=asked.raw)
-    page = await read_page(process, BEGINNING, raw=asked.raw)
+    page = await read_page(process.log, BEGINNING, raw=asked.raw)
     remark = "" if is_new else _ran(process.record)
     workspace = await shown_workspace(process)
     outcome = await _show(
@@ -81,7 +83,7 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
 
 async def result(runner: Runner, process: Process, call: TaskCall) -> Outcome:
     """Show what a process has written that a call of `run` has started."""
-    page = await read_page(process, BEGINNING, raw=call.raw)
+    page = await read_page(process.log, BEGINNING, raw=call.raw)
     first, text = await _described(
         runner, process, page, call.budget, workspace=await shown_workspace(process)
     )
@@ -91,23 +93,40 @@ async def result(runner: Runner, process: Process, call: TaskCall) -> Outcome:
 async def read(call: ToolCall, asked: ReadArguments) -> Outcome:
     """Show output: what the session has not seen yet, or from a cursor, from the end, or by a pattern."""
     process = await _find(call, asked.id)
+    if not asked.unfiltered:
+        return await _read(call, process, process.log, asked)
+    kept = await unfiltered_of(process)
+    if kept is None or kept.size is None:
+        text = "Nothing is kept of what entered a final filter of this command."
+        raise InvalidState("no_unfiltered", text)
+    log = unfiltered_log(process)
+    try:
+        return await _read(call, process, log, asked)
+    finally:
+        log.close()
+
+
+async def _read(call: ToolCall, process: Process, log: OutputLog, asked: ReadArguments) -> Outcome:
     first, _, last = (asked.cursor or "").partition("-")
     cursor = Cursor.parse(first) if first else None
     end = Cursor.parse(asked.end or last) if asked.end or last else None
-    budget = _FAILURE_BUDGET if asked.budget is None else asked.budget  # whoever reads on has a reason
+    budget = FAILURE_BUDGET if asked.budget is None else asked.budget  # a caller that reads on has a reason
     nothing = "[nothing new]"
     if asked.grep is not None:
         nothing = "[no line matches]"
         page = await read_matches(
-            process, cursor or BEGINNING, asked.grep, context=asked.context, most=budget, raw=asked.raw
+            log, cursor or BEGINNING, asked.grep, context=asked.context, most=budget, raw=asked.raw, end=end
         )
     elif asked.tail is not None:
-        page = await read_tail(process, asked.tail, raw=asked.raw)
+        page = await read_tail(log, asked.tail, raw=asked.raw)
     else:
-        start = call.runner.memory.shown(call.caller, process.process_id) if cursor is None else cursor
-        page = await read_page(process, start, end, raw=asked.raw)
-    is_part = asked.grep is not None or asked.tail is not None or end is not None
-    return await _show(call, process, page, budget, nothing=nothing, is_part=is_part)
+        is_new = cursor is None and not asked.unfiltered
+        start = call.runner.memory.shown(call.caller, process.process_id) if is_new else cursor or BEGINNING
+        page = await read_page(log, start, end, raw=asked.raw)
+    is_part = asked.unfiltered or asked.grep is not None or asked.tail is not None or end is not None
+    return await _show(
+        call, process, page, budget, nothing=nothing, is_part=is_part, is_unfiltered=asked.unfiltered
+    )
 
 
 async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
@@ -130,7 +149,7 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
         if reason == "time" and not is_over:  # another one is the answer: this one's output is for later
             texts.append((await _described(call.runner, process, None, None, shows_id=True))[0])
             continue
-        page = await read_page(process, start)
+        page = await read_page(process.log, start)
         texts.append((await _show(call, process, page, asked.budget, reason=reason, shows_id=True)).text)
     return Outcome(text="\n".join(texts))
 
@@ -155,7 +174,7 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
     wanted = asked.wait_for or (None if process.has_stdin else WaitFor(idle_s=_SETTLED_S))
     async with reporting([process], call.progress, every_s=_REPORT_S):
         reason = await until_answerable(engine, process, wanted, wait_s=wait_s, start=before)
-    page = await read_page(process, start, raw=asked.raw)
+    page = await read_page(process.log, start, raw=asked.raw)
     return await _show(call, process, page, asked.budget, nothing="[no output yet]", reason=reason)
 
 
@@ -168,7 +187,7 @@ async def stop(call: ToolCall, asked: StopArguments) -> Outcome:
         with contextlib.suppress(OutliveError if process.is_ended else ProcessNotFound):
             await call.end(process, note="Cancelled by the client.", grace_s=grace_s)
         start = call.runner.memory.shown(call.caller, process.process_id)
-        page = await read_page(process, start)
+        page = await read_page(process.log, start)
         texts.append((await _show(call, process, page, None, shows_id=True)).text)
     return Outcome(text="\n".join(texts))
 
@@ -229,6 +248,7 @@ async def _start(call: ToolCall, asked: RunArguments, *, in_background: bool) ->
         stdin=asked.stdin,
         stdio="pty" if asked.pty else "pipes",
         key=asked.key,
+        keeps_unfiltered=True,
     )
     if asked.grace is None:
         command = replace(command, grace_s=_GRACE_S)
@@ -310,13 +330,21 @@ async def _show(
     reason: Reason | None = None,
     shows_id: bool = False,
     is_part: bool = False,
+    is_unfiltered: bool = False,
 ) -> Outcome:
     """Return a header and a page of output, and remember that the session has seen it (unless it `is_part` of what there is)."""
     memory = call.runner.memory
     if memory.take_given_up(process.process_id):
         remark = remark or "the host gave up waiting, and it went on"
     first, text = await _described(
-        call.runner, process, page, budget, workspace=workspace, remark=remark, shows_id=shows_id
+        call.runner,
+        process,
+        page,
+        budget,
+        workspace=workspace,
+        remark=remark,
+        shows_id=shows_id,
+        is_unfiltered=is_unfiltered,
     )
     if not is_part:
         memory.note_shown(call.caller, process.process_id, page.cursor)
@@ -353,24 +381,37 @@ async def _described(
     workspace: str | None = None,
     remark: str = "",
     shows_id: bool = False,
+    is_unfiltered: bool = False,
 ) -> tuple[str, str]:
     """Return the header line and the text of a page."""
     record = process.record
-    budget = budget or (_SUCCESS_BUDGET if _has_succeeded(record) else _FAILURE_BUDGET)
-    text = "" if page is None else page.text(record.short_id, budget=budget)
-    is_cut = page is not None and "[... " in text
+    budget = budget or default_budget(record)
+    more = ", unfiltered=true" if is_unfiltered else ""
+    source = Source(f'read(id="{record.short_id}"{more}')
+    text = "" if page is None else page.text(source, budget=budget)
+    before = "" if is_unfiltered else await _before_filter(process)
     seen = await runner.engine.queries.observe(process)
     now = Circumstances(
         duration_s=duration_s(record),
-        shows_id=shows_id or is_cut or not record.is_finished,
+        shows_id=shows_id or source.call in text or bool(before) or not record.is_finished,
         ports=seen.ports,
         waiting=record.waiting,
         workspace=workspace,
         redacted=0 if page is None else page.redacted(budget=budget),
-        remark=remark,
+        remark=", ".join(filter(None, [remark, before])),
     )
     return header(record, now), text
 
 
-def _has_succeeded(record: ProcessRecord) -> bool:
-    return record.is_complete and record.exit_code == 0 and record.cause is Cause.NONE
+async def _before_filter(process: Process) -> str:
+    """Return what a final filter (`make | tail`) hides: the exit code of what stands before it, and how to read the rest."""
+    kept = await unfiltered_of(process)
+    if kept is None:
+        return ""
+    words = []
+    if kept.exit_code_before not in {None, 0, _SIGPIPE_CODE}:
+        words.append(f"before the last |: exit {kept.exit_code_before}")
+    record = process.record
+    if kept.size is not None and kept.size > record.stdout_bytes:
+        words.append(f"{kept.size} bytes entered it: read with unfiltered=true")
+    return ", ".join(words)

@@ -9,11 +9,11 @@ from collections import deque
 from dataclasses import dataclass
 
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.engine import OutputChunk, Process
+from outlive.engine import OutputChunk, OutputLog, Process
 from outlive.frontends.mcp.tools.output.preparation import prepared, stripped
 from outlive.frontends.mcp.tools.output.search import Search
 from outlive.frontends.mcp.tools.output.turns import Turn, between, lines_back, lines_on, read_lines, turns
-from outlive.protocols.output.body import CONTEXT_LINES, Excerpt, body, redacted_in
+from outlive.protocols.output.body import CONTEXT_LINES, Excerpt, Source, body, redacted_in
 from outlive.protocols.output.error_lines import error_spans, with_errors
 from outlive.protocols.output.matches import Matches
 from outlive.protocols.output.pattern import Pattern
@@ -42,11 +42,11 @@ class LeanPage:
     pattern: str = ""
     note: str = ""
 
-    def text(self, process_id: str, *, budget: int) -> str:
-        """Return it within a budget of characters."""
+    def text(self, source: Source, *, budget: int) -> str:
+        """Return it within a budget of characters; `source` is how the caller reads what its marks leave out."""
         if self.matches is None:
-            return body(self.excerpt, budget=budget, process_id=process_id)
-        found = self.matches.text(budget, process_id=process_id, pattern=self.pattern)
+            return body(self.excerpt, budget=budget, source=source)
+        found = self.matches.text(budget, source=source, pattern=self.pattern)
         return "\n".join(part for part in (self.note, found) if part)
 
     def redacted(self, *, budget: int) -> int:
@@ -57,51 +57,49 @@ class LeanPage:
 
 
 async def read_page(
-    process: Process, cursor: Cursor, end: Cursor | None = None, *, raw: bool = False
+    log: OutputLog, cursor: Cursor, end: Cursor | None = None, *, raw: bool = False
 ) -> LeanPage:
     """Return the output from `cursor` to `end`, or to what there is now.
 
     Cancellation: safe; nothing is consumed.
     """
-    now = _now(process)
+    now = _now(log)
     end = _earlier(end, now)
     if between(cursor, end) <= 2 * _END_BYTES:
-        lines = await read_lines(process, cursor, end)
+        lines = await read_lines(log, cursor, end)
         stop = lines[-1].end if lines else cursor
         is_all = cursor == BEGINNING and end == now
         return LeanPage(
-            excerpt=Excerpt(lines=prepared(process, lines, raw=raw), start=cursor, end=stop),
+            excerpt=Excerpt(lines=prepared(log, lines, raw=raw), start=cursor, end=stop),
             cursor=end,
             lines=len(lines) if is_all else None,
         )
-    begin = _before(process, end, cursor, _END_BYTES)
-    head = await _first_lines(process, cursor, begin)
-    tail = await read_lines(process, begin, end)
+    begin = _before(log, end, cursor, _END_BYTES)
+    head = await _first_lines(log, cursor, begin)
+    tail = await read_lines(log, begin, end)
     if len(tail) > 1:
         tail = tail[1:]  # it begins in the middle
     hole = (head[-1].end if head else cursor, tail[0].start if tail else end)
-    errors, unsearched = await _errors_between(process, *hole)
-    shown = [*prepared(process, head, raw=raw), *errors, *prepared(process, tail, raw=raw)]
+    errors, unsearched = await _errors_between(log, *hole)
+    shown = [*prepared(log, head, raw=raw), *errors, *prepared(log, tail, raw=raw)]
     stop = tail[-1].end if tail else end
     return LeanPage(excerpt=Excerpt(lines=shown, start=cursor, end=stop, unsearched=unsearched), cursor=end)
 
 
-async def read_tail(process: Process, count: int, *, raw: bool = False) -> LeanPage:
+async def read_tail(log: OutputLog, count: int, *, raw: bool = False) -> LeanPage:
     """Return the last `count` lines, as far as 128 KiB reach."""
-    end = _now(process)
-    begin = _before(process, end, BEGINNING, _END_BYTES)
-    lines = await read_lines(process, begin, end)
+    end = _now(log)
+    begin = _before(log, end, BEGINNING, _END_BYTES)
+    lines = await read_lines(log, begin, end)
     if begin != BEGINNING and len(lines) > 1:
         lines = lines[1:]  # it may begin in the middle
     lines = lines[-count:]
     start, stop = (lines[0].start, lines[-1].end) if lines else (end, end)
-    return LeanPage(
-        excerpt=Excerpt(lines=prepared(process, lines, raw=raw), start=start, end=stop), cursor=end
-    )
+    return LeanPage(excerpt=Excerpt(lines=prepared(log, lines, raw=raw), start=start, end=stop), cursor=end)
 
 
 async def read_matches(
-    process: Process,
+    log: OutputLog,
     cursor: Cursor,
     wanted: str,
     *,
@@ -123,8 +121,8 @@ async def read_matches(
     pattern = Pattern(wanted)
     matches = Matches(most)
     search = Search(pattern, matches, context=context, raw=raw)
-    end = _earlier(end, _now(process))
-    await search.run(process, cursor, end)
+    end = _earlier(end, _now(log))
+    await search.run(log, cursor, end)
     notes = []
     if pattern.is_literal:
         notes.append("[grep is no regular expression of RE2, which has no look-around: taken as plain text]")
@@ -139,28 +137,28 @@ async def read_matches(
     )
 
 
-def _now(process: Process) -> Cursor:
-    return Cursor(process.log.size(0), process.log.size(1))
+def _now(log: OutputLog) -> Cursor:
+    return Cursor(log.size(0), log.size(1))
 
 
 def _earlier(end: Cursor | None, now: Cursor) -> Cursor:
     return now if end is None else Cursor(min(end.stdout, now.stdout), min(end.stderr, now.stderr))
 
 
-async def _first_lines(process: Process, start: Cursor, end: Cursor) -> list[Line]:
+async def _first_lines(log: OutputLog, start: Cursor, end: Cursor) -> list[Line]:
     """Return the lines of the first turn between two cursors."""
-    async for turn in turns(process, start, end):
+    async for turn in turns(log, start, end):
         return turn.lines()
     return []
 
 
 async def _errors_between(
-    process: Process, start: Cursor, end: Cursor
+    log: OutputLog, start: Cursor, end: Cursor
 ) -> tuple[list[Line], tuple[Cursor, Cursor] | None]:
     """Return the lines of a hole that report errors, with those around them, and what of it was not looked through."""
     first: list[Line] = []
     position = start
-    async for turn in turns(process, start, end):
+    async for turn in turns(log, start, end):
         first += _error_lines(turn)
         position = turn.end
         if len(first) >= _MOST_KEPT or between(start, position) >= _SCAN_BYTES:
@@ -168,8 +166,8 @@ async def _errors_between(
     if not between(position, end):
         return first, None
     last: deque[Line] = deque(maxlen=_MOST_KEPT)
-    begin = _before(process, end, position, _SCAN_BYTES)
-    async for turn in turns(process, begin, end):
+    begin = _before(log, end, position, _SCAN_BYTES)
+    async for turn in turns(log, begin, end):
         last += _error_lines(turn)
     return [*first, *last], (position, begin) if between(position, begin) else None
 
@@ -186,10 +184,10 @@ def _error_lines(turn: Turn) -> list[Line]:
     return with_errors(stripped(found, raw=False))
 
 
-def _before(process: Process, end: Cursor, bound: Cursor, size: int) -> Cursor:
+def _before(log: OutputLog, end: Cursor, bound: Cursor, size: int) -> Cursor:
     """Return a cursor some `size` bytes before `end` (the end of the log, or a cursor of an earlier answer)."""
-    if end == _now(process):
-        near = process.log.tail_cursor(size)
+    if end == _now(log):
+        near = log.tail_cursor(size)
     else:
         # As much of each stream as there is of it before `end`: the order of the two is not asked for.
         share = size * end.stdout // max(1, end.stdout + end.stderr)

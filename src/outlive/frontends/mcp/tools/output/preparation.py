@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from outlive.core.cursor import Cursor
-from outlive.engine import Process
+from outlive.engine import OutputLog
 from outlive.protocols.output.binary import (
     MAGIC_BYTES,
     BinaryRun,
@@ -19,7 +19,7 @@ _HEX_BYTES = 32  # in a line of hexadecimal digits: 64 characters
 _PREAD_BYTES = 64 * 1024  # in one call, while a page's binary data is read once more
 
 
-def prepared(process: Process, lines: list[Line], *, raw: bool) -> list[Line]:
+def prepared(log: OutputLog, lines: list[Line], *, raw: bool) -> list[Line]:
     """Return lines for an answer; those that report an error say so.
 
     With `raw`, only binary data is changed: it becomes hexadecimal digits, 32 bytes a line, which a text can carry.
@@ -28,7 +28,7 @@ def prepared(process: Process, lines: list[Line], *, raw: bool) -> list[Line]:
     position = 0
     for run in binary_runs(lines):
         shown += lines[position : run.first]
-        shown += _hex_lines(process, run) if raw else [_mark(process, run)]
+        shown += _hex_lines(log, run) if raw else [_mark(log, run)]
         position = run.last
     shown += lines[position:]
     return with_errors(shown if raw else collapse(stripped(shown, raw=False)))
@@ -45,19 +45,19 @@ def _stripped(line: Line) -> Line:
     return line if text == line.text else replace(line, text=text)
 
 
-def _mark(process: Process, run: BinaryRun) -> Line:
+def _mark(log: OutputLog, run: BinaryRun) -> Line:
     stream, offset = _place(run.start, run.end)
-    first, _ = process.log.look(stream, MAGIC_BYTES, offset)
+    first, _ = log.look(stream, MAGIC_BYTES, offset)
     return Line(text=binary_mark(run.size, first), start=run.start, end=run.end, is_mark=True)
 
 
-def _hex_lines(process: Process, run: BinaryRun) -> list[Line]:
+def _hex_lines(log: OutputLog, run: BinaryRun) -> list[Line]:
     """Return binary data as lines of digits, stdout first, below a line that says so."""
     lines = [Line(text="[binary data as hexadecimal digits]", start=run.start, end=run.start)]
     position = [run.start.stdout, run.start.stderr]
     for stream, end in ((0, run.end.stdout), (1, run.end.stderr)):
         while position[stream] < end:
-            data, _ = process.log.look(stream, min(_PREAD_BYTES, end - position[stream]), position[stream])
+            data, _ = log.look(stream, min(_PREAD_BYTES, end - position[stream]), position[stream])
             if not data:  # released meanwhile: what is left is said by the next line's cursor
                 break
             for begin in range(0, len(data), _HEX_BYTES):

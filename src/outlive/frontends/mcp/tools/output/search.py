@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from outlive.core.cursor import Cursor
-from outlive.engine import Process
+from outlive.engine import OutputLog
 from outlive.frontends.mcp.tools.output.preparation import stripped
 from outlive.frontends.mcp.tools.output.turns import Turn, between, turns
 from outlive.protocols.output.matches import Found, Matches, cut_around
@@ -37,7 +37,7 @@ class Search:
         self._before: deque[Line] = deque(maxlen=context)
         self._after = 0  # lines behind the last match that are still to be shown
 
-    async def run(self, process: Process, start: Cursor, end: Cursor) -> None:
+    async def run(self, log: OutputLog, start: Cursor, end: Cursor) -> None:
         """Search what was written between two cursors, as far as time and size allow.
 
         Cancellation: safe; nothing is consumed.
@@ -45,7 +45,7 @@ class Search:
         self.position = start
         clock = asyncio.get_running_loop().time
         deadline = clock() + _SEARCH_S
-        async for turn in turns(process, start, end):
+        async for turn in turns(log, start, end):
             await self._take(turn)
             self.position = turn.end
             if clock() > deadline or between(start, self.position) >= _SEARCH_BYTES:

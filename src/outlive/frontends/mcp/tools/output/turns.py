@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from outlive.core.cursor import Cursor
-from outlive.engine import OutputChunk, Process
+from outlive.engine import OutputChunk, OutputLog
 from outlive.protocols.plain import Line, LineSplitter
 
 TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
@@ -76,14 +76,14 @@ def lines_on(data: bytes, place: int, count: int) -> int:
     return place
 
 
-async def turns(process: Process, start: Cursor, end: Cursor) -> AsyncIterator[Turn]:
+async def turns(log: OutputLog, start: Cursor, end: Cursor) -> AsyncIterator[Turn]:
     """Yield what was written between two cursors, at most 256 KiB at a time; other tasks run in between.
 
     Cancellation: safe; nothing is consumed.
     """
     position = start
     ends = (end.stdout, end.stderr)
-    while read := process.log.read(position, TURN_BYTES):
+    while read := log.read(position, TURN_BYTES):
         chunks = [one for chunk in read if (one := _within(chunk, ends[chunk.stream])) is not None]
         if not chunks:
             return
@@ -94,13 +94,13 @@ async def turns(process: Process, start: Cursor, end: Cursor) -> AsyncIterator[T
         await asyncio.sleep(0)  # bounded work per turn
 
 
-async def read_lines(process: Process, start: Cursor, end: Cursor) -> list[Line]:
+async def read_lines(log: OutputLog, start: Cursor, end: Cursor) -> list[Line]:
     """Return the lines between two cursors, which the caller has bounded.
 
     Cancellation: safe; nothing is consumed.
     """
     splitter = LineSplitter(start)
-    async for turn in turns(process, start, end):
+    async for turn in turns(log, start, end):
         turn.feed(splitter)
     splitter.finish()
     return splitter.lines
