@@ -38,20 +38,20 @@ class Doorbells:
         self._due: dict[float, dict[bytes, ManagedProcess]] = {_LATER_S: {}, _BULK_S: {}}
         self._timed: set[float] = set()
 
-    def touch(self, kept: ManagedProcess) -> None:
+    def touch(self, process: ManagedProcess) -> None:
         """Send servers the newest state of a process at the end of this turn."""
-        self._dirty[kept.key] = kept
+        self._dirty[process.key] = process
 
-    def touch_later(self, kept: ManagedProcess, within_s: float = _LATER_S) -> None:
+    def touch_later(self, process: ManagedProcess, within_s: float = _LATER_S) -> None:
         """Send it within 50 ms (or `within_s`, one of the two delays), or with the next change, which mostly comes sooner."""
-        self._due[within_s][kept.key] = kept
+        self._due[within_s][process.key] = process
         if within_s not in self._timed:
             self._timed.add(within_s)
             self._loop.later(within_s, partial(self._be_due, within_s))
 
-    def touch_bulk(self, kept: ManagedProcess) -> None:
+    def touch_bulk(self, process: ManagedProcess) -> None:
         """Send it within 4 ms, however often the stream moves in between."""
-        self.touch_later(kept, _BULK_S)
+        self.touch_later(process, _BULK_S)
 
     def _be_due(self, within_s: float) -> None:
         self._timed.discard(within_s)
@@ -66,11 +66,11 @@ class Doorbells:
         # What is sent now needs no later doorbell for its earlier change.
         for within_s, due in self._due.items():
             if due:
-                self._due[within_s] = {key: kept for key, kept in due.items() if key not in dirty}
+                self._due[within_s] = {key: process for key, process in due.items() if key not in dirty}
         bells = {}
-        for key, kept in dirty.items():
-            if (bell := kept.doorbell()) != kept.told:
-                bells[key] = kept.told = bell
+        for key, process in dirty.items():
+            if (bell := process.doorbell()) != process.told:
+                bells[key] = process.told = bell
         return bells
 
 
@@ -304,7 +304,11 @@ class ControlClients:
         return True
 
     def greet_server(
-        self, client: ControlClient, kept: Iterable[ManagedProcess], *, doubtful: Mapping[bytes, bytes] | None
+        self,
+        client: ControlClient,
+        process: Iterable[ManagedProcess],
+        *,
+        doubtful: Mapping[bytes, bytes] | None,
     ) -> None:
         """Begin doorbells with the state of everything live that is known.
 
@@ -312,7 +316,7 @@ class ControlClients:
         mentioned before it has finished. Without it (None) that cannot be said yet; then the server is greeted once more.
         """
         client.is_server = True
-        client.bells.update({each.key: each.doorbell() for each in kept})
+        client.bells.update({each.key: each.doorbell() for each in process})
         if doubtful is not None:
             client.bells.update(doubtful)
             client.bells[b"sync"] = _SYNC

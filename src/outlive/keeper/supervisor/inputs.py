@@ -37,91 +37,91 @@ class Inputs:
         """Take the loop, which reports when a pipe has room again."""
         self._loop = loop
 
-    def write(self, kept: ManagedProcess, data: bytes, answer: Answer) -> None:
+    def write(self, process: ManagedProcess, data: bytes, answer: Answer) -> None:
         """Write all of `data` after what waits already; answer when the last byte is in the pipe."""
-        if self._letter(kept) is None:
+        if self._letter(process) is None:
             answer({"error": "stdin_closed", "message": "The process has no open standard input."})
             return
-        if sum(len(view) for view, _ in kept.inputs) + len(data) > _MAX_WAITING_BYTES:
+        if sum(len(view) for view, _ in process.inputs) + len(data) > _MAX_WAITING_BYTES:
             answer({"error": "stdin_full", "message": "The process does not read its input."})
             return
-        kept.inputs.append((memoryview(data), answer))
-        if len(kept.inputs) == 1:
-            self._push(kept)
+        process.inputs.append((memoryview(data), answer))
+        if len(process.inputs) == 1:
+            self._push(process)
 
-    def give(self, kept: ManagedProcess, receiver: int, answer: Answer) -> None:
+    def give(self, process: ManagedProcess, receiver: int, answer: Answer) -> None:
         """Pass the pipe itself to the server, over a Unix socket of the server's: it then writes without asking.
 
         Not while something waits here: that is older than what the server would write, and must come first.
         """
-        pipe = kept.fds.get("i")
+        pipe = process.fds.get("i")
         is_given = False
-        if pipe is not None and not kept.inputs:
+        if pipe is not None and not process.inputs:
             with contextlib.suppress(OSError), socket.socket(fileno=os.dup(receiver)) as connection:
                 is_given = sockets.send(connection, b"i", [pipe])
         answer({"given": is_given})
 
-    def close(self, kept: ManagedProcess, answer: Answer) -> None:
+    def close(self, process: ManagedProcess, answer: Answer) -> None:
         """Close standard input once everything that waits is written; at a terminal, type end-of-file."""
-        letter = self._letter(kept)
+        letter = self._letter(process)
         if letter is None:
             answer({})
         elif letter == "m":
-            self.write(kept, _END_OF_FILE, answer)
-        elif kept.inputs:
+            self.write(process, _END_OF_FILE, answer)
+        elif process.inputs:
             # An empty piece at the end of the queue: its answer closes.
-            kept.inputs.append((memoryview(b""), lambda _reply: self.close(kept, answer)))
+            process.inputs.append((memoryview(b""), lambda _reply: self.close(process, answer)))
         else:
-            kept.close_fd("i")
+            process.close_fd("i")
             # The shim holds a duplicate: the command sees the end only when both are closed.
-            if kept.shim is not None:
+            if process.shim is not None:
                 with contextlib.suppress(OSError):
-                    sockets.send(kept.shim.socket, b"close i")
+                    sockets.send(process.shim.socket, b"close i")
             answer({})
 
-    def abandon(self, kept: ManagedProcess) -> None:
+    def abandon(self, process: ManagedProcess) -> None:
         """Answer every request that waits: the process has ended."""
-        waiting, kept.inputs = kept.inputs, []
+        waiting, process.inputs = process.inputs, []
         for _, answer in waiting:
             answer({"error": "stdin_closed", "message": "The process ended before it read its input."})
 
     @staticmethod
-    def _letter(kept: ManagedProcess) -> str | None:
-        return next((letter for letter in "im" if letter in kept.fds), None)
+    def _letter(process: ManagedProcess) -> str | None:
+        return next((letter for letter in "im" if letter in process.fds), None)
 
-    def _push(self, kept: ManagedProcess) -> None:
-        letter = self._letter(kept)
-        while kept.inputs and letter is not None:
-            view, answer = kept.inputs[0]
-            fd = kept.fds[letter]
+    def _push(self, process: ManagedProcess) -> None:
+        letter = self._letter(process)
+        while process.inputs and letter is not None:
+            view, answer = process.inputs[0]
+            fd = process.fds[letter]
             try:
                 written = os.write(fd, view) if view else 0
             except BlockingIOError:
-                self._wait(kept, letter)
+                self._wait(process, letter)
                 return
             except OSError:  # EPIPE: the read end is closed
-                self.abandon(kept)
+                self.abandon(process)
                 return
             if written < len(view):
-                kept.inputs[0] = (view[written:], answer)
+                process.inputs[0] = (view[written:], answer)
                 continue
-            kept.inputs.pop(0)
+            process.inputs.pop(0)
             answer({})
 
-    def _wait(self, kept: ManagedProcess, letter: str) -> None:
+    def _wait(self, process: ManagedProcess, letter: str) -> None:
         """Continue when there is room; a terminal's descriptor is already watched for output, so it is tried again soon."""
         if letter == "m":
-            self._loop.later(0.005, lambda: self._push(kept))
+            self._loop.later(0.005, lambda: self._push(process))
             return
-        fd = kept.fds[letter]
-        if sum(len(view) for view, _ in kept.inputs) > _BUSY_BYTES:
+        fd = process.fds[letter]
+        if sum(len(view) for view, _ in process.inputs) > _BUSY_BYTES:
             with contextlib.suppress(OSError):  # the user's limit is reached (pipe(7), pipe-user-pages-soft)
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _BUSY_PIPE_BYTES)
 
         def ready(_events: int) -> None:
             self._loop.unwatch(fd)
-            if kept.fds.get(letter) == fd:
-                self._push(kept)
+            if process.fds.get(letter) == fd:
+                self._push(process)
 
         self._loop.watch(fd, ready, select.EPOLLOUT)
 

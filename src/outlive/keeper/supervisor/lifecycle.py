@@ -84,13 +84,13 @@ class MassStop:
     def _stop_some(self) -> bool:
         """Begin as many stops as a turn has time for; return whether all are begun."""
         until = time.monotonic() + _SLICE_S
-        for kept in self._table.living():
+        for process in self._table.living():
             # Its stop is recorded and due: the terminator carries it on.
-            if kept.stop_at and kept.deadline <= until:
+            if process.stop_at and process.deadline <= until:
                 continue
             if time.monotonic() > until:
                 return False
-            self._stops.stop(kept, CauseCode.SHUTDOWN, grace_s=0.0, note=_NOTE)
+            self._stops.stop(process, CauseCode.SHUTDOWN, grace_s=0.0, note=_NOTE)
         return True
 
 
@@ -191,7 +191,7 @@ class Lifecycle:
             self._guardian.is_connected
             and not self._pool.is_filling  # a shim's death might not be seen yet
             and not self._table.unrecovered
-            and all(kept.shim is not None or kept.is_closed for kept in alive)
+            and all(process.shim is not None or process.is_closed for process in alive)
         )
         return {
             "guardian": {"pid": self._guardian.pid or None},
@@ -203,16 +203,16 @@ class Lifecycle:
             PROVES: True,
             "idle_shims": len(self._pool),
             "shims": "program" if self._guardian.can_execute else "fork",
-            "lost_holders": sum(bool(kept.flags & Flags.HOLDER_LOST) for kept in alive),
+            "lost_holders": sum(bool(process.flags & Flags.HOLDER_LOST) for process in alive),
         }
 
     def sessions(self) -> set[int]:
         """Return the POSIX sessions of the keeper: ours, the guardians', and those of shims that live on."""
         found = {os.getpid(), *self._guardian.met, *self._table.unrecovered.shim_sessions()}
-        for kept in self._table.by_key.values():
-            if kept.shim is not None and kept.shim.pid:
+        for process in self._table.by_key.values():
+            if process.shim is not None and process.shim.pid:
                 with contextlib.suppress(ProcessLookupError):
-                    found.add(os.getsid(kept.shim.pid))
+                    found.add(os.getsid(process.shim.pid))
         return found
 
     def tree_of(self, caller: PeerProcess) -> bytes | None:
@@ -222,8 +222,10 @@ class Lifecycle:
         if verdict.is_inside is False and caller.is_there():
             return None
         # Descendants of a command stay below its shim, a subreaper. If the shim is dead, the command's POSIX session shows it.
-        roots = {kept.pid: key for key, kept in self._table.by_key.items()}
-        roots |= {kept.shim.pid: key for key, kept in self._table.by_key.items() if kept.shim is not None}
+        roots = {process.pid: key for key, process in self._table.by_key.items()}
+        roots |= {
+            process.shim.pid: key for key, process in self._table.by_key.items() if process.shim is not None
+        }
         roots.pop(0, None)  # processes that have not started have no pid yet
         places = (number for one in verdict.chain for number in (one.pid, one.session))
         return next((roots[number] for number in places if number in roots), b"")
@@ -237,7 +239,7 @@ class Lifecycle:
         # Three sources, the cheapest first: shims and keeper, commands taken over, commands not taken over yet.
         return (
             self.sessions().intersection(sessions)
-            or {kept.pid for kept in self._table.by_key.values() if kept.pid in sessions}
+            or {process.pid for process in self._table.by_key.values() if process.pid in sessions}
             or self._table.unrecovered.command_sessions(sessions)
         )
 
@@ -270,8 +272,8 @@ class Lifecycle:
     def retire(self, answer: Answer, *, is_end: bool = False) -> None:
         """Leave: the guardian ends, too; shims and commands go on. `is_end`: no next keeper is expected."""
         if is_end:  # forget what is done as well: its shim would wait for a supervisor that never comes
-            for kept in list(self._table.by_key.values()):
-                self._table.forget(kept)
+            for process in list(self._table.by_key.values()):
+                self._table.forget(process)
         self._guardian.retire(is_end=is_end)
         if self._clients is not None:
             self._clients.flush()

@@ -32,7 +32,7 @@ class ShimLink:
     `taken`: how many shims the pool had given away when it gave away this one.
     """
 
-    __slots__ = ("is_forked", "is_inside", "kept", "pid", "socket", "stands_in", "taken")
+    __slots__ = ("is_forked", "is_inside", "pid", "process", "socket", "stands_in", "taken")
 
     def __init__(
         self, link: socket.socket, pid: int = 0, *, is_inside: bool = False, is_forked: bool = False
@@ -44,7 +44,7 @@ class ShimLink:
         self.is_forked = is_forked
         self.stands_in = False
         self.taken = 0
-        self.kept: ManagedProcess | None = None
+        self.process: ManagedProcess | None = None
 
 
 class Stream:
@@ -57,30 +57,37 @@ class Stream:
         "is_open",
         "is_stalled",
         "is_terminal",
-        "kept",
         "last_ns",
         "log",
         "may_be_relayed",
         "offset",
+        "process",
         "relay",
         "short_reads",
         "source",
     )
 
     def __init__(
-        self, kept: "ManagedProcess", index: int, *, source: int, log: int, offset: int = 0, relay: int = -1
+        self,
+        process: "ManagedProcess",
+        index: int,
+        *,
+        source: int,
+        log: int,
+        offset: int = 0,
+        relay: int = -1,
     ) -> None:
         """`source` is read (a pipe, or a pty master), `log` is written; `relay` is the write end of a pipe between them.
 
         Where `log` is -1 it is opened with the first bytes: most commands write nothing to stderr.
         """
-        self.kept = kept
+        self.process = process
         self.index = index
         self.source = source
         self.log = log
         self.offset = offset
         self.relay = relay
-        self.is_terminal = kept.spec.stdio == "pty"
+        self.is_terminal = process.spec.stdio == "pty"
         self.may_be_relayed = not self.is_terminal  # no relay was offered to it yet
         self.is_open = True
         self.is_stalled = False  # the disk is full, and another attempt is due
@@ -257,19 +264,19 @@ class ManagedProcess:
 _IUTF8 = 0o040000  # termios(3); Python has no name for this flag
 
 
-def _pipe(kept: ManagedProcess, letter: str, *, keeper_reads: bool) -> int:
+def _pipe(process: ManagedProcess, letter: str, *, keeper_reads: bool) -> int:
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     ours, theirs = (read_end, write_end) if keeper_reads else (write_end, read_end)
     os.set_blocking(ours, False)
-    kept.fds[letter] = ours
+    process.fds[letter] = ours
     return theirs
 
 
-def lost_of(kept: ManagedProcess) -> str | None:
+def lost_of(process: ManagedProcess) -> str | None:
     """Return the name of something that was handed over for a start and is lost; None when nothing is."""
-    if kept.spec.stdin == "lent" and kept.lent < 0:
+    if process.spec.stdin == "lent" and process.lent < 0:
         return "stdin"
-    return "secrets" if kept.spec.secrets and kept.secrets is None else None
+    return "secrets" if process.spec.secrets and process.secrets is None else None
 
 
 def in_memory(content: bytes) -> int:
@@ -279,24 +286,24 @@ def in_memory(content: bytes) -> int:
     return fd
 
 
-def open_ends(kept: ManagedProcess) -> dict[str, int]:
-    """Open pipes or terminal; return the command's own ends. After an OSError only the keeper's ends in `kept.fds` are open."""
+def open_ends(process: ManagedProcess) -> dict[str, int]:
+    """Open pipes or terminal; return the command's own ends. After an OSError only the keeper's ends in `process.fds` are open."""
     ends: dict[str, int] = {}
     try:
-        if kept.spec.stdio == "pty":
-            _open_terminal(kept, ends)
+        if process.spec.stdio == "pty":
+            _open_terminal(process, ends)
         else:
-            if kept.spec.stdin == "pipe":
-                ends["I"] = _pipe(kept, "i", keeper_reads=False)
-            elif kept.spec.stdin == "lent":
-                ends["I"] = os.dup(kept.lent)
+            if process.spec.stdin == "pipe":
+                ends["I"] = _pipe(process, "i", keeper_reads=False)
+            elif process.spec.stdin == "lent":
+                ends["I"] = os.dup(process.lent)
             else:
                 ends["I"] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-            for stream, letter in zip(kept.streams, "oe", strict=False):
-                ends[letter.upper()] = _pipe(kept, letter, keeper_reads=True)
-                stream.source = kept.fds[letter]
-        if kept.secrets:
-            ends["S"] = in_memory(kept.secrets)
+            for stream, letter in zip(process.streams, "oe", strict=False):
+                ends[letter.upper()] = _pipe(process, letter, keeper_reads=True)
+                stream.source = process.fds[letter]
+        if process.secrets:
+            ends["S"] = in_memory(process.secrets)
     except OSError:
         for fd in ends.values():
             os.close(fd)
@@ -304,18 +311,18 @@ def open_ends(kept: ManagedProcess) -> dict[str, int]:
     return ends
 
 
-def _open_terminal(kept: ManagedProcess, ends: dict[str, int]) -> None:
-    if kept.spec.stdin == "lent":
-        ends["I"] = os.dup(kept.lent)
-    stream = kept.streams[0]
+def _open_terminal(process: ManagedProcess, ends: dict[str, int]) -> None:
+    if process.spec.stdin == "lent":
+        ends["I"] = os.dup(process.lent)
+    stream = process.streams[0]
     relay_read, stream.relay = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    kept.fds.update(r=relay_read, w=stream.relay)
-    if kept.spec.container:
+    process.fds.update(r=relay_read, w=stream.relay)
+    if process.spec.container:
         return  # a container opens its own terminal: one of another mount namespace has no name there
     master, ends["T"] = os.openpty()
-    kept.fds["m"] = master
+    process.fds["m"] = master
     os.set_blocking(master, False)
-    set_window_size(master, kept.spec.rows, kept.spec.cols)
+    set_window_size(master, process.spec.rows, process.spec.cols)
     flags = termios.tcgetattr(master)  # on Linux both sides have the same attributes
     flags[0] |= _IUTF8  # without it, erasing a character of a line removes one byte of it
     termios.tcsetattr(master, termios.TCSANOW, flags)

@@ -191,55 +191,57 @@ class ManagedProcesses:
         """Return how many processes there are, taken over or not."""
         return len(self.by_key) + len(self.unrecovered)
 
-    def recovered(self, kept: ManagedProcess) -> None:
+    def recovered(self, process: ManagedProcess) -> None:
         """Report a process that was taken over, if it was kept, and go on with the requests that wait for it."""
-        if kept.key in self.by_key:
-            self._touch(kept)
-        self.unrecovered.remove(kept.key)
+        if process.key in self.by_key:
+            self._touch(process)
+        self.unrecovered.remove(process.key)
 
     def living(self) -> list[ManagedProcess]:
         """Return the processes, of those taken over, whose output is not complete or whose tree is not empty."""
-        return [kept for kept in self.by_key.values() if kept.phase < Phase.DONE or not kept.is_empty]
+        return [
+            process for process in self.by_key.values() if process.phase < Phase.DONE or not process.is_empty
+        ]
 
     def living_ids(self) -> list[str]:
         """Return the ids of all processes that live, or may live because they are not taken over yet."""
-        return [*(kept.process_id for kept in self.living()), *self.unrecovered.ids()]
+        return [*(process.process_id for process in self.living()), *self.unrecovered.ids()]
 
     def command_pids(self) -> set[int]:
         """Return the pids of this machine's commands, also of those whose shim is dead; each leads a POSIX session."""
-        here = {kept.pid for kept in self.by_key.values() if kept.pid and not kept.spec.container}
+        here = {process.pid for process in self.by_key.values() if process.pid and not process.spec.container}
         return here | self.unrecovered.pids()
 
     def unread_pids(self) -> set[int]:
         """Return the pids of the commands whose exit is not known yet."""
-        return {kept.pid for kept in self.by_key.values() if kept.phase < Phase.EXITED}
+        return {process.pid for process in self.by_key.values() if process.phase < Phase.EXITED}
 
-    def forget(self, kept: ManagedProcess) -> None:
+    def forget(self, process: ManagedProcess) -> None:
         """Release everything about a process that has ended, its output and its tree included; idempotent."""
-        if self.by_key.pop(kept.key, None) is None:
+        if self.by_key.pop(process.key, None) is None:
             return
-        self._inputs.abandon(kept)
-        self._touch(kept)
+        self._inputs.abandon(process)
+        self._touch(process)
         assert self.pump is not None
-        for stream in kept.streams:
+        for stream in process.streams:
             if stream.is_open:  # the rest of its output is not wanted
                 self.pump.hold(stream)
-        for fd in kept.fds.values():
+        for fd in process.fds.values():
             self._loop.unwatch(fd)
             os.close(fd)
-        if kept.pidfd >= 0:
-            self._loop.unwatch(kept.pidfd)
-            os.close(kept.pidfd)
-        for stream in kept.streams:
+        if process.pidfd >= 0:
+            self._loop.unwatch(process.pidfd)
+            os.close(process.pidfd)
+        for stream in process.streams:
             stream.close_log()
-        os.close(kept.idx)
-        if kept.lent >= 0:
-            os.close(kept.lent)
-        if kept.listener is not None:
-            kept.listener.close()
-        if kept.shim is not None:
+        os.close(process.idx)
+        if process.lent >= 0:
+            os.close(process.lent)
+        if process.listener is not None:
+            process.listener.close()
+        if process.shim is not None:
             assert self.pool is not None
-            self.pool.release(kept.shim)
+            self.pool.release(process.shim)
         # Last: until here a new supervisor would take the process over, and find its end in the records.
-        self._journal.end(kept.process_id)
-        kept.end()
+        self._journal.end(process.process_id)
+        process.end()

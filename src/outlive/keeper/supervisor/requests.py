@@ -74,11 +74,11 @@ class Requests:
             "retire": lambda _client, _message, answer: self._lifecycle.retire(answer),
         }
         self._about_process: dict[str, Callable[[ManagedProcess, _Message, Answer], None]] = {
-            "pause": lambda kept, _message, answer: _if_it_runs(kept, trees.pause, answer),
-            "resume": lambda kept, _message, answer: _if_it_runs(kept, trees.resume, answer),
+            "pause": lambda process, _message, answer: _if_it_runs(process, trees.pause, answer),
+            "resume": lambda process, _message, answer: _if_it_runs(process, trees.resume, answer),
             "stop": self._stop,
             "signal": self._signal,
-            "close_stdin": lambda kept, _message, answer: self._inputs.close(kept, answer),
+            "close_stdin": lambda process, _message, answer: self._inputs.close(process, answer),
             "resize": self._resize,
             "release": self._release,
             "unbound": self._unbound,
@@ -135,15 +135,15 @@ class Requests:
                 case str() if operation in self._about_keeper:
                     self._about_keeper[operation](client, message, answer)
                 case str():
-                    kept = self._table.by_key.get(id_to_bytes(str(message["id"])))
-                    if kept is None:
+                    process = self._table.by_key.get(id_to_bytes(str(message["id"])))
+                    if process is None:
                         answer(dict(_ENDED))
                     elif operation == "write":
-                        self._inputs.write(kept, content, answer)
+                        self._inputs.write(process, content, answer)
                     elif operation == "input":
-                        self._inputs.give(kept, fds[0] if client.is_server and fds else -1, answer)
+                        self._inputs.give(process, fds[0] if client.is_server and fds else -1, answer)
                     elif operation in self._about_process:
-                        self._about_process[operation](kept, message, answer)
+                        self._about_process[operation](process, message, answer)
                     else:
                         text = f"This keeper does not know {operation!r}: upgrade it."
                         answer({"error": "invalid_params", "message": text})
@@ -190,60 +190,60 @@ class Requests:
         else:  # another request has begun the same start: both get its answer
             known.answers.append(answer)
 
-    def _stop(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
-        if not (kept.phase == Phase.DONE and kept.is_empty):
+    def _stop(self, process: ManagedProcess, message: _Message, answer: Answer) -> None:
+        if not (process.phase == Phase.DONE and process.is_empty):
             self._stops.stop(
-                kept,
+                process,
                 CauseCode(int(str(message["cause"]))),
                 grace_s=float(str(message["grace_s"])),
                 note=str(message.get("note", "")),
             )
         answer({})
 
-    def _signal(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
+    def _signal(self, process: ManagedProcess, message: _Message, answer: Answer) -> None:
         number = int(str(message["signal"]))
         if number not in signal.valid_signals():
             raise ValueError(f"signal {number}")
-        if kept.phase >= Phase.EXITED and not message.get("whole_tree"):
+        if process.phase >= Phase.EXITED and not message.get("whole_tree"):
             answer({"error": "process_ended", "message": "The process has ended."})
             return
         if message.get("whole_group"):
-            self._trees.signal_group(kept, number)
+            self._trees.signal_group(process, number)
         else:
-            self._trees.signal_tree(kept, number, whole_tree=bool(message.get("whole_tree")))
+            self._trees.signal_tree(process, number, whole_tree=bool(message.get("whole_tree")))
         answer({})
 
     @staticmethod
-    def _resize(kept: ManagedProcess, message: _Message, answer: Answer) -> None:
-        if "m" not in kept.fds:
+    def _resize(process: ManagedProcess, message: _Message, answer: Answer) -> None:
+        if "m" not in process.fds:
             answer({"error": "no_terminal", "message": "The process has no terminal."})
             return
-        set_window_size(kept.fds["m"], int(str(message["rows"])), int(str(message["cols"])))
+        set_window_size(process.fds["m"], int(str(message["rows"])), int(str(message["cols"])))
         answer({})
 
-    def _release(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
-        if kept.spec.on_limit == "block":  # all others keep their output until their limit is reached
-            self._limits.release(kept, int(str(message["out"])), int(str(message["err"])))
+    def _release(self, process: ManagedProcess, message: _Message, answer: Answer) -> None:
+        if process.spec.on_limit == "block":  # all others keep their output until their limit is reached
+            self._limits.release(process, int(str(message["out"])), int(str(message["err"])))
         answer({})
 
-    def _unbound(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
+    def _unbound(self, process: ManagedProcess, message: _Message, answer: Answer) -> None:
         limit = message["output_limit"]
-        self._limits.unbound(kept, None if limit is None else int(str(limit)))
+        self._limits.unbound(process, None if limit is None else int(str(limit)))
         answer({})
 
-    def _close_output(self, kept: ManagedProcess, message: _Message, answer: Answer) -> None:
+    def _close_output(self, process: ManagedProcess, message: _Message, answer: Answer) -> None:
         stream = int(str(message["stream"]))
-        if kept.spec.stdio == "pty" or not 0 <= stream < len(kept.streams):
+        if process.spec.stdio == "pty" or not 0 <= stream < len(process.streams):
             answer({"error": "invalid_params", "message": "The process has no such pipe."})
             return
         letter = "oe"[stream]
-        if kept.streams[stream].is_open and letter in kept.fds:
+        if process.streams[stream].is_open and letter in process.fds:
             # Closed here and in the shim: without a reading end the command's next write gives SIGPIPE (pipe(7)).
-            self._pump.close(kept.streams[stream])
-            kept.close_fd(letter)
-            if kept.shim is not None:
+            self._pump.close(process.streams[stream])
+            process.close_fd(letter)
+            if process.shim is not None:
                 with contextlib.suppress(OSError):  # a dead shim holds nothing
-                    sockets.send(kept.shim.socket, f"close {letter}".encode())
+                    sockets.send(process.shim.socket, f"close {letter}".encode())
         answer({})
 
     def lend(self, client: ControlClient, process_id: str, fetch: Callable[[], int]) -> bool:
@@ -253,10 +253,10 @@ class Requests:
         )
 
 
-def _if_it_runs(kept: ManagedProcess, act: Callable[[ManagedProcess], object], answer: Answer) -> None:
+def _if_it_runs(process: ManagedProcess, act: Callable[[ManagedProcess], object], answer: Answer) -> None:
     """Pause or resume a tree; what is ending, or has ended, is left alone."""
-    if kept.phase in {Phase.RUNNING, Phase.PAUSED}:
-        act(kept)
+    if process.phase in {Phase.RUNNING, Phase.PAUSED}:
+        act(process)
         answer({})
     else:
         answer({"error": "process_ended", "message": "The process is ending or has ended."})

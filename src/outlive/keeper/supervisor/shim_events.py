@@ -44,28 +44,28 @@ class ShimEvents:
 
     def hear(self, shim: ShimLink, message: bytes, fds: list[int]) -> None:
         """Act on one packet; the end of a shim's socket means that it has died."""
-        kept = shim.kept
-        assert kept is not None
+        process = shim.process
+        assert process is not None
         try:
             match message.decode().split():
                 case [] if not message:
-                    self._lose(kept, shim)
+                    self._lose(process, shim)
                 case ["spawned", pid, ticks, started_ns]:
-                    self._spawned(kept, int(pid), int(ticks), int(started_ns))
+                    self._spawned(process, int(pid), int(ticks), int(started_ns))
                 case ["failed", number, place]:
-                    self.failed(kept, int(number), place)
+                    self.failed(process, int(number), place)
                 case ["exited", kind, number, empty, ended_ns]:
                     self._endings.exited(
-                        kept, kind=kind, number=int(number), is_empty=empty == "1", ended_ns=int(ended_ns)
+                        process, kind=kind, number=int(number), is_empty=empty == "1", ended_ns=int(ended_ns)
                     )
                 case ["empty"]:
-                    self._endings.emptied(kept)
-                case ["kept", "rw"]:
-                    use_relay(kept)
-                case ["born", letters] if shim.is_inside and not kept.pid:
+                    self._endings.emptied(process)
+                case ["process", "rw"]:
+                    use_relay(process)
+                case ["born", letters] if shim.is_inside and not process.pid:
                     held = dict(zip(letters, fds, strict=True))
                     fds = []  # they are kept, the others are closed
-                    self.born(kept, shim, held)
+                    self.born(process, shim, held)
                 case ["hello", _] if shim.is_inside:
                     pass
                 case words:
@@ -73,56 +73,56 @@ class ShimEvents:
         except ValueError as error:
             # Our own shims send no such packet; a program inside a container may have taken the shim's place.
             self._log(f"shim {shim.pid} is not understood: {error!r}")
-            self._lose(kept, shim)
+            self._lose(process, shim)
         finally:
             for fd in fds:
                 os.close(fd)
 
-    def _lose(self, kept: ManagedProcess, shim: ShimLink) -> None:
+    def _lose(self, process: ManagedProcess, shim: ShimLink) -> None:
         self._loop.unwatch(shim.socket.fileno())
         shim.socket.close()
-        self._orphans.shim_lost(kept)
+        self._orphans.shim_lost(process)
 
-    def born(self, kept: ManagedProcess, shim: ShimLink, held: dict[str, int] | None = None) -> None:
+    def born(self, process: ManagedProcess, shim: ShimLink, held: dict[str, int] | None = None) -> None:
         """Let a command in a container execute; `held` are descriptors that came with the report, and are kept."""
-        if not take_birth(kept, shim, held or {}):
-            self._log(f"{kept.process_id}: the command was gone before it executed")
+        if not take_birth(process, shim, held or {}):
+            self._log(f"{process.process_id}: the command was gone before it executed")
             with contextlib.suppress(OSError):
                 sockets.send(shim.socket, b"quit")
             return  # the end of the link is read next, and handled as a death
-        if kept.spec.stdio == "pty":
-            stream = kept.streams[0]
-            stream.source = kept.fds["m"]
+        if process.spec.stdio == "pty":
+            stream = process.streams[0]
+            stream.source = process.fds["m"]
             assert self._endings.pump is not None
             self._endings.pump.add(stream)
 
-    def _spawned(self, kept: ManagedProcess, pid: int, ticks: int, started_ns: int) -> None:
-        kept.pid, kept.ticks, kept.started_ns = pid, ticks, started_ns
-        kept.secrets = None
-        if kept.pidfd < 0:
+    def _spawned(self, process: ManagedProcess, pid: int, ticks: int, started_ns: int) -> None:
+        process.pid, process.ticks, process.started_ns = pid, ticks, started_ns
+        process.secrets = None
+        if process.pidfd < 0:
             with contextlib.suppress(OSError):
-                kept.pidfd = os.pidfd_open(pid)
-        if kept.phase == Phase.STARTING:
-            kept.phase = Phase.STOPPING if kept.stop_at else Phase.RUNNING
+                process.pidfd = os.pidfd_open(pid)
+        if process.phase == Phase.STARTING:
+            process.phase = Phase.STOPPING if process.stop_at else Phase.RUNNING
         # A process that is waited for changes again at once; one that is being stopped must be reported without delay.
-        touch = self._bells.touch_later if kept.answers and not kept.stop_at else self._bells.touch
-        kept.answer_all({"pid": pid, "started_ns": started_ns})
-        if kept.stop_at:  # a stop was requested before the command ran
-            self._endings.stops.pursue(kept, kept.deadline)
-        if kept.spec.timeout_s is not None:
+        touch = self._bells.touch_later if process.answers and not process.stop_at else self._bells.touch
+        process.answer_all({"pid": pid, "started_ns": started_ns})
+        if process.stop_at:  # a stop was requested before the command ran
+            self._endings.stops.pursue(process, process.deadline)
+        if process.spec.timeout_s is not None:
             elapsed_ns = max(0, time.time_ns() - started_ns)
-            self._endings.stops.arm_timeout(kept, started_boottime_ns=boottime_ns() - elapsed_ns)
-        touch(kept)
+            self._endings.stops.arm_timeout(process, started_boottime_ns=boottime_ns() - elapsed_ns)
+        touch(process)
 
-    def failed(self, kept: ManagedProcess, number: int, place: str) -> None:
+    def failed(self, process: ManagedProcess, number: int, place: str) -> None:
         """Handle a start that failed; write its record if there is no shim that has done so."""
-        kept.failed_at = place  # its record may have to wait for the disk
-        if kept.shim is None:
+        process.failed_at = place  # its record may have to wait for the disk
+        if process.shim is None:
             record = ExitRecord(kind="failed", number=number, ended_ns=time.time_ns(), note=place)
             with contextlib.suppress(OSError):
-                write_once(f"{kept.folder}/exit", encode_exit(record))
-        for stream in kept.streams:
+                write_once(f"{process.folder}/exit", encode_exit(record))
+        for stream in process.streams:
             # Below 0: a terminal that was never opened.
             stream.is_open = stream.is_open and stream.source >= 0
-        kept.answer_all(failed_start(number, place))
-        self._endings.exited(kept, kind="failed", number=number, is_empty=True, ended_ns=time.time_ns())
+        process.answer_all(failed_start(number, place))
+        self._endings.exited(process, kind="failed", number=number, is_empty=True, ended_ns=time.time_ns())

@@ -231,12 +231,12 @@ class Supervisor:
     def _is_ours(self, pid: int) -> bool:
         return self._lifecycle.is_ours(pid)
 
-    def _start_failed(self, kept: ManagedProcess, number: int, place: str) -> None:
-        self._shim_events.failed(kept, number, place)
+    def _start_failed(self, process: ManagedProcess, number: int, place: str) -> None:
+        self._shim_events.failed(process, number, place)
 
-    def _forget(self, kept: ManagedProcess) -> None:
-        self._table.forget(kept)
+    def _forget(self, process: ManagedProcess) -> None:
+        self._table.forget(process)
         self._starts.replace_folder()
 
-    def _stop_over_limit(self, kept: ManagedProcess, cause: CauseCode, note: str) -> None:
-        self._endings.stops.stop(kept, cause, grace_s=kept.spec.grace_s, note=note)
+    def _stop_over_limit(self, process: ManagedProcess, cause: CauseCode, note: str) -> None:
+        self._endings.stops.stop(process, cause, grace_s=process.spec.grace_s, note=note)

@@ -66,164 +66,168 @@ class ExitHandler:
         """Record a shutdown: from now on it is the cause if a command ends by a SIGTERM that we have not sent."""
         self._is_shutdown = True
 
-    def _pursued(self, kept: ManagedProcess) -> None:
-        if kept.is_orphan:
-            self.look_for_tree(kept)
-        self._advance(kept)
+    def _pursued(self, process: ManagedProcess) -> None:
+        if process.is_orphan:
+            self.look_for_tree(process)
+        self._advance(process)
 
-    def exited(self, kept: ManagedProcess, *, kind: str, number: int, is_empty: bool, ended_ns: int) -> None:
+    def exited(
+        self, process: ManagedProcess, *, kind: str, number: int, is_empty: bool, ended_ns: int
+    ) -> None:
         """Record the main process's end; idempotent."""
-        if kept.phase >= Phase.EXITED:
+        if process.phase >= Phase.EXITED:
             return
-        kept.phase = Phase.EXITED
-        kept.code = number
-        kept.flags |= EXIT_FLAGS.get(kind, 0)
-        kept.ended_ns = ended_ns
-        kept.is_empty = is_empty
+        process.phase = Phase.EXITED
+        process.code = number
+        process.flags |= EXIT_FLAGS.get(kind, 0)
+        process.ended_ns = ended_ns
+        process.is_empty = is_empty
         # Its shim wrote the end to a path from which the folder was moved meanwhile.
-        if kept.is_adopted and read_end(kept.folder) is None:
+        if process.is_adopted and read_end(process.folder) is None:
             ended = ExitRecord(kind=kind, number=number, ended_ns=ended_ns)
             with contextlib.suppress(OSError):
-                write_whole(f"{kept.folder}/exit", encode_exit(ended))
-        if self._is_shutdown and kind == "signaled" and number == signal.SIGTERM and not kept.cause:
-            kept.cause, kept.note = int(CauseCode.SHUTDOWN), _SHUTDOWN_NOTE
+                write_whole(f"{process.folder}/exit", encode_exit(ended))
+        if self._is_shutdown and kind == "signaled" and number == signal.SIGTERM and not process.cause:
+            process.cause, process.note = int(CauseCode.SHUTDOWN), _SHUTDOWN_NOTE
         # The kernel's out-of-memory killer sends SIGKILL, too: the control group's counter tells them apart.
-        if kind == "signaled" and number == signal.SIGKILL and not kept.cause:
-            kept.cause = int(CauseCode.OOM if _ran_out_of_memory(kept) else CauseCode.NONE)
-        if kept.timeout_timer is not None:
-            kept.timeout_timer.cancel()
+        if kind == "signaled" and number == signal.SIGKILL and not process.cause:
+            process.cause = int(CauseCode.OOM if _ran_out_of_memory(process) else CauseCode.NONE)
+        if process.timeout_timer is not None:
+            process.timeout_timer.cancel()
         hit("exit.noticed")
-        if not is_empty and kept.spec.after_exit == "kill" and not kept.stop_at:
-            self.stops.kill(kept)
-        if kept.is_orphan and not is_empty:
-            self.look_for_tree(kept)
-        self._touch(kept)
-        self._advance(kept)
+        if not is_empty and process.spec.after_exit == "kill" and not process.stop_at:
+            self.stops.kill(process)
+        if process.is_orphan and not is_empty:
+            self.look_for_tree(process)
+        self._touch(process)
+        self._advance(process)
 
-    def was_done(self, kept: ManagedProcess, *, is_empty: bool, record: dict[str, object]) -> None:
+    def was_done(self, process: ManagedProcess, *, is_empty: bool, record: dict[str, object]) -> None:
         """Restore a process whose `done` an earlier supervisor wrote: only its open streams and its tree remain."""
-        kept.phase = Phase.DONE
-        kept.is_empty = is_empty
-        kept.cause = int(str(record["cause"]))
-        kept.note = str(record["note"])
-        kept.descendants = int(str(record["descendants"]))
-        self._touch(kept)
-        if kept.is_orphan:
-            self.look_for_tree(kept)
-        self._advance(kept)
+        process.phase = Phase.DONE
+        process.is_empty = is_empty
+        process.cause = int(str(record["cause"]))
+        process.note = str(record["note"])
+        process.descendants = int(str(record["descendants"]))
+        self._touch(process)
+        if process.is_orphan:
+            self.look_for_tree(process)
+        self._advance(process)
 
-    def emptied(self, kept: ManagedProcess) -> None:
+    def emptied(self, process: ManagedProcess) -> None:
         """Record that no descendant is left."""
-        kept.is_empty = True
-        self._advance(kept)
+        process.is_empty = True
+        self._advance(process)
 
-    def stream_ended(self, kept: ManagedProcess) -> None:
+    def stream_ended(self, process: ManagedProcess) -> None:
         """Continue towards the end after a stream was closed."""
-        if kept.phase >= Phase.EXITED:
-            self._advance(kept)
+        if process.phase >= Phase.EXITED:
+            self._advance(process)
 
-    def look_for_tree(self, kept: ManagedProcess) -> None:
+    def look_for_tree(self, process: ManagedProcess) -> None:
         """Watch an orphaned command's tree by polling: it has no shim that reports when the tree is empty."""
-        if kept.is_empty or kept.phase < Phase.EXITED:
+        if process.is_empty or process.phase < Phase.EXITED:
             return
-        if self._trees.is_empty(kept):
-            self.emptied(kept)
+        if self._trees.is_empty(process):
+            self.emptied(process)
         else:
-            self._loop.later(_ORPHAN_LOOK_S, lambda: self.look_for_tree(kept))
+            self._loop.later(_ORPHAN_LOOK_S, lambda: self.look_for_tree(process))
 
-    def _advance(self, kept: ManagedProcess) -> None:
+    def _advance(self, process: ManagedProcess) -> None:
         """Go as far towards the end as is possible now."""
-        if kept.phase < Phase.EXITED:
+        if process.phase < Phase.EXITED:
             return
-        if kept.phase == Phase.EXITED:
-            must_be_empty = bool(kept.stop_at) or kept.spec.after_exit in {"kill", "wait"}
-            if must_be_empty and not kept.is_empty:
+        if process.phase == Phase.EXITED:
+            must_be_empty = bool(process.stop_at) or process.spec.after_exit in {"kill", "wait"}
+            if must_be_empty and not process.is_empty:
                 return
             assert self.pump is not None
-            if not self.pump.drain(kept) or kept.phase != Phase.EXITED:
+            if not self.pump.drain(process) or process.phase != Phase.EXITED:
                 # The disk is full (the pump retries), or draining closed the last stream, which called this again.
                 return
-            if not self._tell_done(kept):
-                self._loop.later(_RETRY_S, lambda: self._advance(kept))
+            if not self._tell_done(process):
+                self._loop.later(_RETRY_S, lambda: self._advance(process))
                 return
-        if kept.phase == Phase.DONE and kept.is_empty and kept.is_closed and not kept.is_owed:
-            self._loop.later(0.0, lambda: self._let_go(kept))  # in the next turn: servers learn the end first
+        if process.phase == Phase.DONE and process.is_empty and process.is_closed and not process.is_owed:
+            self._loop.later(
+                0.0, lambda: self._let_go(process)
+            )  # in the next turn: servers learn the end first
 
-    def _tell_done(self, kept: ManagedProcess) -> bool:
+    def _tell_done(self, process: ManagedProcess) -> bool:
         """Record that all output is in the log, then report it; on a read-only file system the record is owed."""
         hit("exit.drained")
-        ends = {stream.index: stream.offset for stream in kept.streams}
-        kept.descendants = 0 if kept.is_empty else self._trees.count(kept)
+        ends = {stream.index: stream.offset for stream in process.streams}
+        process.descendants = 0 if process.is_empty else self._trees.count(process)
         record = {
             "out": ends.get(0, 0),
             "err": ends.get(1, 0),
-            "cause": kept.cause,
-            "note": kept.note,
+            "cause": process.cause,
+            "note": process.note,
             "at_ns": time.time_ns(),
             "boot_id": BOOT_ID,
             "boottime_ns": boottime_ns(),
-            "descendants": kept.descendants,
-            "gaps": bool(kept.flags & _GAPS),
-            "holder_lost": bool(kept.flags & _HOLDER_LOST),
-            "closed": kept.is_closed,
+            "descendants": process.descendants,
+            "gaps": bool(process.flags & _GAPS),
+            "holder_lost": bool(process.flags & _HOLDER_LOST),
+            "closed": process.is_closed,
         }
         content = to_json(record).encode()
-        error = self._write_end(kept, content)
+        error = self._write_end(process, content)
         if error not in {0, errno.EROFS}:
             return False
         if error:
-            kept.is_owed = True
-            self._loop.later(_RETRY_S, lambda: self._pay(kept, content))
+            process.is_owed = True
+            self._loop.later(_RETRY_S, lambda: self._pay(process, content))
         hit("exit.done")
-        kept.phase = Phase.DONE
-        kept.flags &= _NOT_STALLED
-        self._touch(kept)
+        process.phase = Phase.DONE
+        process.flags &= _NOT_STALLED
+        self._touch(process)
         return True
 
-    def _write_end(self, kept: ManagedProcess, content: bytes) -> int:
+    def _write_end(self, process: ManagedProcess, content: bytes) -> int:
         """Write `done`, and before it how the command ended if its shim could not; return 0, or the error's number.
 
         A shim tries only once on a read-only file system, which may be writable again by now.
         """
         try:
-            if read_end(kept.folder) is None:
-                kind = _KINDS.get(kept.flags & _EXIT_MASK, "exited")
+            if read_end(process.folder) is None:
+                kind = _KINDS.get(process.flags & _EXIT_MASK, "exited")
                 ended = ExitRecord(
-                    kind=kind, number=kept.code, ended_ns=kept.ended_ns, note=kept.failed_at or ""
+                    kind=kind, number=process.code, ended_ns=process.ended_ns, note=process.failed_at or ""
                 )
-                self._reserve.fit(lambda: write_whole(f"{kept.folder}/exit", encode_exit(ended)))
-            self._reserve.fit(lambda: write_once(f"{kept.folder}/done", content))
+                self._reserve.fit(lambda: write_whole(f"{process.folder}/exit", encode_exit(ended)))
+            self._reserve.fit(lambda: write_once(f"{process.folder}/done", content))
         except FileNotFoundError:
             pass  # the folder was deleted: there is no place for the record, and there will be none
         except OSError as error:
             return error.errno or errno.EIO
         return 0
 
-    def _pay(self, kept: ManagedProcess, content: bytes) -> None:
+    def _pay(self, process: ManagedProcess, content: bytes) -> None:
         """Write an owed record once the file system accepts it."""
-        if self._write_end(kept, content):
-            self._loop.later(_RETRY_S, lambda: self._pay(kept, content))
+        if self._write_end(process, content):
+            self._loop.later(_RETRY_S, lambda: self._pay(process, content))
             return
-        kept.is_owed = False
-        self._advance(kept)
+        process.is_owed = False
+        self._advance(process)
 
-    def _let_go(self, kept: ManagedProcess) -> None:
+    def _let_go(self, process: ManagedProcess) -> None:
         # Descendants may have written after `done`: `closed` holds the final sizes of the logs.
-        if kept.descendants and not os.path.exists(f"{kept.folder}/closed"):
-            ends = {stream.index: stream.offset for stream in kept.streams}
+        if process.descendants and not os.path.exists(f"{process.folder}/closed"):
+            ends = {stream.index: stream.offset for stream in process.streams}
             record = {"out": ends.get(0, 0), "err": ends.get(1, 0), "at_ns": time.time_ns()}
             with contextlib.suppress(OSError):
-                self._reserve.fit(lambda: write_whole(f"{kept.folder}/closed", to_json(record).encode()))
-        kept.descendants = 0
-        if kept.kill_timer is not None:
-            kept.kill_timer.cancel()
-        remove_groups(kept.spec.groups)
+                self._reserve.fit(lambda: write_whole(f"{process.folder}/closed", to_json(record).encode()))
+        process.descendants = 0
+        if process.kill_timer is not None:
+            process.kill_timer.cancel()
+        remove_groups(process.spec.groups)
         hit("exit.let_go")
-        self._forget(kept)
+        self._forget(process)
 
 
-def _ran_out_of_memory(kept: ManagedProcess) -> bool:
-    if kept.spec.container:
-        ended = read_end(kept.folder)
+def _ran_out_of_memory(process: ManagedProcess) -> bool:
+    if process.spec.container:
+        ended = read_end(process.folder)
         return ended is not None and ended.note == OUT_OF_MEMORY
-    return bool(kept.spec.groups) and ran_out_of_memory(kept.spec.groups)
+    return bool(process.spec.groups) and ran_out_of_memory(process.spec.groups)

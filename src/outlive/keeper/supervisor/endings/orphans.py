@@ -72,70 +72,72 @@ class Orphans:
         self._log = log
         self._waiting: list[ManagedProcess] = []
 
-    def shim_lost(self, kept: ManagedProcess) -> None:
+    def shim_lost(self, process: ManagedProcess) -> None:
         """Go on without the shim: its link has closed, or no process listens on the folder's socket."""
-        kept.shim = None
-        if not kept.is_orphan:  # otherwise only a holder died: the supervisor still has every descriptor
-            kept.is_orphan = True
-            self._log(f"the shim of {kept.process_id} is gone")
-            record = read_pid(kept.folder)
-            if kept.phase >= Phase.EXITED:
-                self._endings.look_for_tree(kept)
+        process.shim = None
+        if not process.is_orphan:  # otherwise only a holder died: the supervisor still has every descriptor
+            process.is_orphan = True
+            self._log(f"the shim of {process.process_id} is gone")
+            record = read_pid(process.folder)
+            if process.phase >= Phase.EXITED:
+                self._endings.look_for_tree(process)
             elif record is not None:
-                self._runs(kept, record)
-                self._watch(kept, record.boot_id)
-            elif is_written(f"{kept.folder}/pid"):
-                self._find_spawned(kept, _LOOKS)
+                self._runs(process, record)
+                self._watch(process, record.boot_id)
+            elif is_written(f"{process.folder}/pid"):
+                self._find_spawned(process, _LOOKS)
             else:
-                self._never_ran(kept)
+                self._never_ran(process)
                 return
-        self._find_holder(kept)
+        self._find_holder(process)
 
-    def _runs(self, kept: ManagedProcess, record: PidRecord) -> None:
+    def _runs(self, process: ManagedProcess, record: PidRecord) -> None:
         """Record that the command was started, which its shim may have been unable to report."""
-        kept.pid, kept.ticks, kept.started_ns = record.pid, record.start_ticks, record.started_ns
-        kept.answer_all({"pid": record.pid, "started_ns": record.started_ns})
-        if kept.phase == Phase.STARTING:
-            kept.phase = Phase.STOPPING if kept.stop_at else Phase.RUNNING
-            self._endings.stops.arm_timeout(kept, started_boottime_ns=record.boottime_ns)
+        process.pid, process.ticks, process.started_ns = record.pid, record.start_ticks, record.started_ns
+        process.answer_all({"pid": record.pid, "started_ns": record.started_ns})
+        if process.phase == Phase.STARTING:
+            process.phase = Phase.STOPPING if process.stop_at else Phase.RUNNING
+            self._endings.stops.arm_timeout(process, started_boottime_ns=record.boottime_ns)
 
-    def _never_ran(self, kept: ManagedProcess) -> None:
-        if kept.phase >= Phase.EXITED:
+    def _never_ran(self, process: ManagedProcess) -> None:
+        if process.phase >= Phase.EXITED:
             return
-        kept.is_orphan = False
+        process.is_orphan = False
         assert self._endings.pump is not None
-        for stream in kept.streams:
+        for stream in process.streams:
             self._endings.pump.hold(stream)
             stream.close_log()
-        for letter in list(kept.fds):
-            kept.close_fd(letter)
-        os.close(kept.idx)
-        self._start_again(kept)
+        for letter in list(process.fds):
+            process.close_fd(letter)
+        os.close(process.idx)
+        self._start_again(process)
 
-    def _find_spawned(self, kept: ManagedProcess, looks: int) -> None:
+    def _find_spawned(self, process: ManagedProcess, looks: int) -> None:
         """Find the command of a shim that died before it could record the pid."""
-        ended = read_end(kept.folder)
+        ended = read_end(process.folder)
         if ended is not None:
-            self._tell(kept, ended)
+            self._tell(process, ended)
             return
-        carriers = tree.carriers_of(b"OUTLIVE_PROCESS_ID=" + kept.process_id.encode())
+        carriers = tree.carriers_of(b"OUTLIVE_PROCESS_ID=" + process.process_id.encode())
         leaders = [pid for pid in carriers if (fields := stat_fields(pid)) and int(fields[3]) == pid]
         if leaders:
             pid = min(leaders)
-            self._adopt(kept, pid, start_ticks(pid))
-            self._watch(kept, BOOT_ID)
-        elif (note := self._unclaimed_note(kept)) is not None:
+            self._adopt(process, pid, start_ticks(pid))
+            self._watch(process, BOOT_ID)
+        elif (note := self._unclaimed_note(process)) is not None:
             identity = os.path.basename(note).split(".")
-            self._adopt(kept, int(identity[0]), int(identity[1]))
-            self._learn_exit(kept, 0)
+            self._adopt(process, int(identity[0]), int(identity[1]))
+            self._learn_exit(process, 0)
         elif looks:
             # A look reads every process's environment: soon, then seldom.
             step = 1 if looks > _LOOKS - 3 else _LOOKS // 10
-            self._loop.later(_LOOK_S * step, lambda: self._find_spawned(kept, max(0, looks - step)))
+            self._loop.later(_LOOK_S * step, lambda: self._find_spawned(process, max(0, looks - step)))
         else:
-            self._tell(kept, ExitRecord(kind="lost", number=0, ended_ns=time.time_ns(), note="may have run"))
+            self._tell(
+                process, ExitRecord(kind="lost", number=0, ended_ns=time.time_ns(), note="may have run")
+            )
 
-    def _adopt(self, kept: ManagedProcess, pid: int, ticks: int) -> None:
+    def _adopt(self, process: ManagedProcess, pid: int, ticks: int) -> None:
         """Write the pid record that the shim could not write."""
         record = PidRecord(
             pid=pid,
@@ -147,12 +149,12 @@ class Orphans:
         )
         with contextlib.suppress(OSError):
             content = b"starting\n" + encode_pid(record)
-            self._reserve.fit(lambda: write_whole(f"{kept.folder}/pid", content))
-        self._runs(kept, record)
+            self._reserve.fit(lambda: write_whole(f"{process.folder}/pid", content))
+        self._runs(process, record)
 
-    def _unclaimed_note(self, kept: ManagedProcess) -> str | None:
+    def _unclaimed_note(self, process: ManagedProcess) -> str | None:
         """Return the path of the note about a command that ended at once, if exactly one note may be about it."""
-        created_ns = os.stat(f"{kept.folder}/pid").st_ctime_ns
+        created_ns = os.stat(f"{process.folder}/pid").st_ctime_ns
         candidates = []
         with contextlib.suppress(OSError):
             for name in os.listdir(self._layout.notes):
@@ -168,106 +170,106 @@ class Orphans:
             with contextlib.suppress(OSError):
                 os.unlink(f"{self._layout.notes}/{name}")
 
-    def _watch(self, kept: ManagedProcess, boot_id: str) -> None:
+    def _watch(self, process: ManagedProcess, boot_id: str) -> None:
         """Wait for the end of an orphaned command whose pid is known."""
-        ended = read_end(kept.folder)
+        ended = read_end(process.folder)
         if ended is not None:
-            self._tell(kept, ended)
+            self._tell(process, ended)
             return
-        if kept.pidfd < 0 and boot_id == BOOT_ID:
-            kept.pidfd = open_pidfd(kept.pid, kept.ticks)
-        if kept.pidfd < 0 or boot_id != BOOT_ID:
+        if process.pidfd < 0 and boot_id == BOOT_ID:
+            process.pidfd = open_pidfd(process.pid, process.ticks)
+        if process.pidfd < 0 or boot_id != BOOT_ID:
             # After a boot the pid means nothing; without a pidfd it may still be found in a note or as a zombie.
-            self._learn_exit(kept, 0 if boot_id != BOOT_ID else _LOOKS)
+            self._learn_exit(process, 0 if boot_id != BOOT_ID else _LOOKS)
             return
-        self._loop.watch(kept.pidfd, lambda _events: self._gone(kept))
+        self._loop.watch(process.pidfd, lambda _events: self._gone(process))
 
-    def resume_watch(self, kept: ManagedProcess) -> None:
+    def resume_watch(self, process: ManagedProcess) -> None:
         """Watch a command that an earlier supervisor found orphaned and gave to a holder."""
-        if read_pid(kept.folder) is None:
-            self._find_spawned(kept, _LOOKS)
-        elif kept.pidfd < 0 or start_ticks(kept.pid) not in {0, kept.ticks}:
-            self._learn_exit(kept, _LOOKS)
+        if read_pid(process.folder) is None:
+            self._find_spawned(process, _LOOKS)
+        elif process.pidfd < 0 or start_ticks(process.pid) not in {0, process.ticks}:
+            self._learn_exit(process, _LOOKS)
         else:
-            self._loop.watch(kept.pidfd, lambda _events: self._gone(kept))
+            self._loop.watch(process.pidfd, lambda _events: self._gone(process))
 
-    def _gone(self, kept: ManagedProcess) -> None:
-        self._loop.unwatch(kept.pidfd)
-        self._learn_exit(kept, _LOOKS)
+    def _gone(self, process: ManagedProcess) -> None:
+        self._loop.unwatch(process.pidfd)
+        self._learn_exit(process, _LOOKS)
 
-    def _learn_exit(self, kept: ManagedProcess, looks: int) -> None:
-        if kept.phase >= Phase.EXITED:
+    def _learn_exit(self, process: ManagedProcess, looks: int) -> None:
+        if process.phase >= Phase.EXITED:
             return
-        note_path = f"{self._layout.notes}/{kept.pid}.{kept.ticks}"
-        ended = read_end(kept.folder) or read_exit(note_path)
+        note_path = f"{self._layout.notes}/{process.pid}.{process.ticks}"
+        ended = read_end(process.folder) or read_exit(note_path)
         if ended is None:
-            status = exit_status_of_zombie(kept.pid, kept.ticks)
-            if status is None and kept.pidfd >= 0 and _KNOWS_PIDFD_INFO:
-                status = pidfd_exit_status(kept.pidfd)
+            status = exit_status_of_zombie(process.pid, process.ticks)
+            if status is None and process.pidfd >= 0 and _KNOWS_PIDFD_INFO:
+                status = pidfd_exit_status(process.pidfd)
             if status is not None:
                 ended = exit_from_wait(status, time.time_ns())
         if ended is None and looks:
-            self._loop.later(_LOOK_S, lambda: self._learn_exit(kept, looks - 1))
+            self._loop.later(_LOOK_S, lambda: self._learn_exit(process, looks - 1))
             return
-        self._tell(kept, ended or ExitRecord(kind="lost", number=0, ended_ns=time.time_ns()))
-        if kept.phase >= Phase.EXITED:
+        self._tell(process, ended or ExitRecord(kind="lost", number=0, ended_ns=time.time_ns()))
+        if process.phase >= Phase.EXITED:
             with contextlib.suppress(OSError):
                 os.unlink(note_path)  # only now that the record is written
 
-    def _tell(self, kept: ManagedProcess, ended: ExitRecord) -> None:
-        if kept.phase >= Phase.EXITED:  # reported meanwhile, while the disk accepted nothing
+    def _tell(self, process: ManagedProcess, ended: ExitRecord) -> None:
+        if process.phase >= Phase.EXITED:  # reported meanwhile, while the disk accepted nothing
             return
         hit("orphan.learned")
-        if read_end(kept.folder) is None:
+        if read_end(process.folder) is None:
             try:
-                self._reserve.fit(lambda: write_whole(f"{kept.folder}/exit", encode_exit(ended)))
+                self._reserve.fit(lambda: write_whole(f"{process.folder}/exit", encode_exit(ended)))
             except FileNotFoundError:
                 pass  # the folder was deleted: there is no place for the record, and there will be none
             except OSError:  # no other copy may exist: the end is not reported before it is on disk
-                self._loop.later(_RECORD_RETRY_S, lambda: self._tell(kept, ended))
+                self._loop.later(_RECORD_RETRY_S, lambda: self._tell(process, ended))
                 return
-        kept.answer_all(known_start(kept.folder))
+        process.answer_all(known_start(process.folder))
         self._endings.exited(
-            kept,
+            process,
             kind=ended.kind,
             number=ended.number,
             is_empty=ended.kind == "failed",
             ended_ns=ended.ended_ns,
         )
 
-    def _find_holder(self, kept: ManagedProcess) -> None:
+    def _find_holder(self, process: ManagedProcess) -> None:
         """Give duplicates of the descriptors to an idle shim, so that two processes hold them again."""
-        if kept.is_closed or kept.shim is not None:
+        if process.is_closed or process.shim is not None:
             return
         shim = self._pool.take()
         if shim is None:
-            self._loop.later(_HOLDER_RETRY_S, lambda: self._find_holder(kept))
+            self._loop.later(_HOLDER_RETRY_S, lambda: self._find_holder(process))
             return
         try:
-            listener = self._reserve.fit(lambda: sockets.listen_unix(f"{kept.folder}/sock", backlog=4))
+            listener = self._reserve.fit(lambda: sockets.listen_unix(f"{process.folder}/sock", backlog=4))
         except OSError:  # no inode, or a read-only file system: until then only we hold them
             self._pool.give_back(shim)
-            self._loop.later(_RECORD_RETRY_S, lambda: self._find_holder(kept))
+            self._loop.later(_RECORD_RETRY_S, lambda: self._find_holder(process))
             return
-        held = dict(kept.fds)
-        if kept.pidfd >= 0:
-            held["p"] = kept.pidfd
-        words = f"hold L{''.join(held)} {kept.folder}".encode()
+        held = dict(process.fds)
+        if process.pidfd >= 0:
+            held["p"] = process.pidfd
+        words = f"hold L{''.join(held)} {process.folder}".encode()
         try:
             sockets.send(shim.socket, words, [listener.fileno(), *held.values()])
         except OSError:
-            self._loop.later(_HOLDER_RETRY_S, lambda: self._find_holder(kept))
+            self._loop.later(_HOLDER_RETRY_S, lambda: self._find_holder(process))
             return
         finally:
             listener.close()
-        shim.kept = kept
-        kept.shim = shim
+        shim.process = process
+        process.shim = shim
         hit("orphan.held")
 
-    def without_descriptors(self, kept: ManagedProcess) -> None:
+    def without_descriptors(self, process: ManagedProcess) -> None:
         """Go on with a command whose shim and supervisor died at the same instant: its pipes are lost."""
-        kept.flags |= Flags.HOLDER_LOST
-        self.shim_lost(kept)
+        process.flags |= Flags.HOLDER_LOST
+        self.shim_lost(process)
 
 
 _REAPER_LOOK_S = 1.0

@@ -117,130 +117,130 @@ class Takeover:
             self._journal.end(process_id)
             self._table.unrecovered.remove(id_to_bytes(process_id))
             return
-        kept = ManagedProcess(process_id, folder, spec)
+        process = ManagedProcess(process_id, folder, spec)
         if spec.container:
-            self._table.unrecovered.note_container(kept.key)
-        unbind(kept)
-        self._connect(kept)
+            self._table.unrecovered.note_container(process.key)
+        unbind(process)
+        self._connect(process)
 
-    def _connect(self, kept: ManagedProcess) -> None:
-        self._delayed.discard(kept)
+    def _connect(self, process: ManagedProcess) -> None:
+        self._delayed.discard(process)
         try:
-            link = sockets.connect_unix(f"{kept.folder}/sock", names_senders=bool(kept.spec.container))
+            link = sockets.connect_unix(f"{process.folder}/sock", names_senders=bool(process.spec.container))
         except BlockingIOError:
             # The backlog is full of connections of dead supervisors: the shim is stopped or starved, not dead.
-            self._connect_later(kept)
+            self._connect_later(process)
             return
         except OSError as error:
-            self._log(f"{kept.process_id}: no shim answers: {error}")
+            self._log(f"{process.process_id}: no shim answers: {error}")
             try:
                 # An end that was recorded completely needs no shim any more.
-                if is_written(f"{kept.folder}/done") and _is_over(kept):
-                    self._journal.end(kept.process_id)
+                if is_written(f"{process.folder}/done") and _is_over(process):
+                    self._journal.end(process.process_id)
                 else:
-                    self._without_shim(kept)
+                    self._without_shim(process)
             finally:
-                self._table.recovered(kept)
+                self._table.recovered(process)
             return
         shim = ShimLink(link)
         shim.pid = 0
-        shim.kept = kept
-        kept.shim = shim
+        shim.process = process
+        process.shim = shim
         self._asked[link.fileno()] = shim
         # A shim of this machine sees the lock's holder itself, and asks nothing.
-        inside = bool(kept.spec.container)
+        inside = bool(process.spec.container)
         self._challenge.meet(link, lambda words, fds: self._answered(shim, words, fds), answers=inside)
 
-    def _connect_later(self, kept: ManagedProcess) -> None:
-        self._delayed.add(kept)
-        self._loop.later(_RETRY_S, lambda: self._connect_again(kept))
+    def _connect_later(self, process: ManagedProcess) -> None:
+        self._delayed.add(process)
+        self._loop.later(_RETRY_S, lambda: self._connect_again(process))
 
-    def _connect_again(self, kept: ManagedProcess) -> None:
-        self._connect(kept)
+    def _connect_again(self, process: ManagedProcess) -> None:
+        self._connect(process)
         self._settle_if_all_answered()
 
-    def _without_shim(self, kept: ManagedProcess) -> None:
-        self._table.by_key[kept.key] = kept
-        record = self._restore(kept)
-        self._go_on(kept, record)
-        if record is None and not is_written(f"{kept.folder}/pid"):
-            self._log(f"{kept.process_id} was committed but never given to a shim: starting it")
-            self._orphans.shim_lost(kept)
+    def _without_shim(self, process: ManagedProcess) -> None:
+        self._table.by_key[process.key] = process
+        record = self._restore(process)
+        self._go_on(process, record)
+        if record is None and not is_written(f"{process.folder}/pid"):
+            self._log(f"{process.process_id} was committed but never given to a shim: starting it")
+            self._orphans.shim_lost(process)
             return
-        for stream in kept.streams:
+        for stream in process.streams:
             stream.is_open = False  # no process holds its source any more
-        if not self._was_done(kept, is_empty=False):
-            self._orphans.without_descriptors(kept)
+        if not self._was_done(process, is_empty=False):
+            self._orphans.without_descriptors(process)
 
-    def _restore(self, kept: ManagedProcess) -> PidRecord | None:
+    def _restore(self, process: ManagedProcess) -> PidRecord | None:
         """Read what the folder holds: pid, pause, gaps; open the logs at their ends. Return the pid record."""
-        out, err, kept.idx = open_logs(kept.folder)
-        kept.streams = [
-            Stream(kept, index, source=-1, log=log, offset=os.fstat(log).st_size if log >= 0 else 0)
+        out, err, process.idx = open_logs(process.folder)
+        process.streams = [
+            Stream(process, index, source=-1, log=log, offset=os.fstat(log).st_size if log >= 0 else 0)
             for index, log in enumerate((out, err))
         ]
-        if kept.spec.stdio != "pipes":
-            kept.streams.pop().close_log()
-        for index, (begin, end) in enumerate(read_gaps(kept.folder)):
-            kept.released[index] = end - begin
-            kept.flags |= Flags.GAPS if end else 0
-        _check_idx(kept, self._log)
-        record = read_pid(kept.folder)
+        if process.spec.stdio != "pipes":
+            process.streams.pop().close_log()
+        for index, (begin, end) in enumerate(read_gaps(process.folder)):
+            process.released[index] = end - begin
+            process.flags |= Flags.GAPS if end else 0
+        _check_idx(process, self._log)
+        record = read_pid(process.folder)
         if record is not None:
-            kept.pid, kept.ticks, kept.started_ns = record.pid, record.start_ticks, record.started_ns
-            kept.phase = Phase.RUNNING
+            process.pid, process.ticks, process.started_ns = record.pid, record.start_ticks, record.started_ns
+            process.phase = Phase.RUNNING
             if record.boot_id == BOOT_ID:
-                kept.pidfd = open_pidfd(record.pid, record.start_ticks)
-        if os.path.exists(f"{kept.folder}/paused"):
-            kept.phase = Phase.PAUSED
+                process.pidfd = open_pidfd(record.pid, record.start_ticks)
+        if os.path.exists(f"{process.folder}/paused"):
+            process.phase = Phase.PAUSED
         return record
 
     def _answered(self, shim: ShimLink, message: bytes, fds: list[int]) -> None:
         """Take over what the shim holds: `state own|hold LETTERS PID TICKS KIND NUMBER EMPTY NS`."""
-        kept = shim.kept
-        assert kept is not None
+        process = shim.process
+        assert process is not None
         self._asked.pop(shim.socket.fileno(), None)
         state = _read_state(message)
         if state is None:
             for descriptor in fds:
                 os.close(descriptor)
             shim.socket.close()
-            kept.shim = None
-            refused = self._refused[kept] = self._refused.get(kept, 0) + 1
+            process.shim = None
+            refused = self._refused[process] = self._refused.get(process, 0) + 1
             # A container's shim refuses while it makes room, or if it looked at the lock while this process was stopped.
-            if kept.spec.container and refused < _MOST_REFUSED:
-                self._connect_later(kept)
+            if process.spec.container and refused < _MOST_REFUSED:
+                self._connect_later(process)
                 return
         try:
             if state is None:
-                self._without_shim(kept)
+                self._without_shim(process)
             else:
-                self._refused.pop(kept, None)
-                self._take_over(kept, shim, state, fds)
+                self._refused.pop(process, None)
+                self._take_over(process, shim, state, fds)
         finally:
-            self._table.recovered(kept)
+            self._table.recovered(process)
             self._settle_if_all_answered()
 
-    def _take_over(self, kept: ManagedProcess, shim: ShimLink, state: _State, fds: list[int]) -> None:
+    def _take_over(self, process: ManagedProcess, shim: ShimLink, state: _State, fds: list[int]) -> None:
         mode, letters, pid, ticks, kind, number, empty, ended_ns = state
-        kept.is_adopted = True
-        self._table.by_key[kept.key] = kept
-        record = self._restore(kept)
+        process.is_adopted = True
+        self._table.by_key[process.key] = process
+        record = self._restore(process)
         held = dict(zip(letters if letters != "-" else "", fds, strict=False))
         # The holder's pidfd is older than ours: it gives the exit code even after the pid was reaped.
-        kept.take_pidfd(held.pop("p", -1))
-        kept.fds = held
+        process.take_pidfd(held.pop("p", -1))
+        process.fds = held
         if pid:
-            kept.pid, kept.ticks = pid, ticks
-            if kept.phase == Phase.STARTING:  # on a full disk the shim could not record the pid
-                kept.phase = Phase.RUNNING
+            process.pid, process.ticks = pid, ticks
+            if process.phase == Phase.STARTING:  # on a full disk the shim could not record the pid
+                process.phase = Phase.RUNNING
         # A shim's socket was made by the supervisor of its start, so SO_PEERCRED names that supervisor: it is the process
         # that called listen(2) (unix(7)). The shim's own pid is in the pid file.
         shim.pid = record.shim_pid if record is not None and mode == "own" else 0
-        shim.is_inside = bool(kept.spec.container) and mode == "own"
-        shim.stands_in = shim.is_inside and stands_in(self._layout, kept.spec.container)
-        for stream in kept.streams:
-            source = held.get("m" if kept.spec.stdio == "pty" else "oe"[stream.index], -1)
+        shim.is_inside = bool(process.spec.container) and mode == "own"
+        shim.stands_in = shim.is_inside and stands_in(self._layout, process.spec.container)
+        for stream in process.streams:
+            source = held.get("m" if process.spec.stdio == "pty" else "oe"[stream.index], -1)
             stream.source = source
             stream.is_open = source >= 0
             if not stream.index:
@@ -248,66 +248,68 @@ class Takeover:
                 stream.may_be_relayed &= stream.relay < 0
         self._pool.adopt(shim)
         hit("recovery.taken")
-        for stream in kept.streams:
+        for stream in process.streams:
             if stream.is_open:
                 self._pump.add(stream)
                 # At once: an end must be known before the stream is reported as open, and no event tells of bytes in a relay.
                 self._pump.move(stream)
-        kept.is_orphan = mode != "own"
-        self._go_on(kept, record)
-        if self._was_done(kept, is_empty=bool(empty) and not kept.is_orphan):
+        process.is_orphan = mode != "own"
+        self._go_on(process, record)
+        if self._was_done(process, is_empty=bool(empty) and not process.is_orphan):
             return
-        if shim.is_inside and not kept.pid and kind == "-":  # it exists, and waits for leave to execute
-            self._born(kept, shim)
-        elif kept.is_orphan:
-            self._orphans.resume_watch(kept)
+        if shim.is_inside and not process.pid and kind == "-":  # it exists, and waits for leave to execute
+            self._born(process, shim)
+        elif process.is_orphan:
+            self._orphans.resume_watch(process)
         elif kind != "-":
-            self._endings.exited(kept, kind=kind, number=number, is_empty=bool(empty), ended_ns=ended_ns)
+            self._endings.exited(process, kind=kind, number=number, is_empty=bool(empty), ended_ns=ended_ns)
 
-    def _was_done(self, kept: ManagedProcess, *, is_empty: bool) -> bool:
+    def _was_done(self, process: ManagedProcess, *, is_empty: bool) -> bool:
         """Restore the end that an earlier supervisor had recorded, if it had; return whether."""
-        done = _read_done(kept.folder)
-        ended = None if done is None else read_end(kept.folder)
+        done = _read_done(process.folder)
+        ended = None if done is None else read_end(process.folder)
         if done is None or ended is None:
             return False
-        kept.is_orphan = kept.is_orphan or kept.shim is None
-        kept.code = ended.number
-        kept.flags |= EXIT_FLAGS.get(ended.kind, 0)
-        kept.flags |= Flags.HOLDER_LOST if done.get("holder_lost") else 0
-        self._endings.was_done(kept, is_empty=is_empty, record=done)
+        process.is_orphan = process.is_orphan or process.shim is None
+        process.code = ended.number
+        process.flags |= EXIT_FLAGS.get(ended.kind, 0)
+        process.flags |= Flags.HOLDER_LOST if done.get("holder_lost") else 0
+        self._endings.was_done(process, is_empty=is_empty, record=done)
         return True
 
-    def _go_on(self, kept: ManagedProcess, record: PidRecord | None) -> None:
+    def _go_on(self, process: ManagedProcess, record: PidRecord | None) -> None:
         """Continue a stop that the earlier supervisor began, and the timeout."""
-        if (raw := read_small(f"{kept.folder}/stop")) is not None:
+        if (raw := read_small(f"{process.folder}/stop")) is not None:
             stop = json.loads(raw)
-            kept.cause, kept.note = stop["cause"], stop["note"]
+            process.cause, process.note = stop["cause"], stop["note"]
             left_s = stop["grace_s"] - (time.time_ns() - stop["at_ns"]) / 1e9
             # A clock that was set back must not prolong the grace period.
             deadline = time.monotonic() + min(max(0.0, left_s), stop["grace_s"])
-            self._endings.stops.pursue(kept, deadline)
+            self._endings.stops.pursue(process, deadline)
         if record is not None:
-            self._endings.stops.arm_timeout(kept, started_boottime_ns=record.boottime_ns)
+            self._endings.stops.arm_timeout(process, started_boottime_ns=record.boottime_ns)
 
 
-def _check_idx(kept: ManagedProcess, log: Callable[[str], None]) -> None:
+def _check_idx(process: ManagedProcess, log: Callable[[str], None]) -> None:
     """Check the invariant of the write-ahead run records: cumulative start + size - offset == total."""
-    size = os.fstat(kept.idx).st_size
+    size = os.fstat(process.idx).st_size
     if size < IDX.size:
         return
-    last = os.pread(kept.idx, IDX.size, size - size % IDX.size - IDX.size)
+    last = os.pread(process.idx, IDX.size, size - size % IDX.size - IDX.size)
     _, start, offset, stream = IDX.unpack(last)
-    grown = kept.streams[stream].offset - offset if stream < len(kept.streams) else -1
-    if grown < 0 or start + grown != kept.total:
-        log(f"{kept.process_id}: idx does not agree with the logs: {start}+{grown} != {kept.total}")
-        if grown < 0 or kept.total < start + grown:  # the logs are shorter than they were: they have been cut
-            kept.flags |= Flags.HOLDER_LOST
+    grown = process.streams[stream].offset - offset if stream < len(process.streams) else -1
+    if grown < 0 or start + grown != process.total:
+        log(f"{process.process_id}: idx does not agree with the logs: {start}+{grown} != {process.total}")
+        if (
+            grown < 0 or process.total < start + grown
+        ):  # the logs are shorter than they were: they have been cut
+            process.flags |= Flags.HOLDER_LOST
 
 
-def _is_over(kept: ManagedProcess) -> bool:
+def _is_over(process: ManagedProcess) -> bool:
     """Return whether a done process has nothing left that could matter: without a shim it has no streams."""
-    record = read_pid(kept.folder)
-    return record is None or record.boot_id != BOOT_ID or read_end(kept.folder) is not None
+    record = read_pid(process.folder)
+    return record is None or record.boot_id != BOOT_ID or read_end(process.folder) is not None
 
 
 def _read_state(message: bytes) -> _State | None:

@@ -44,64 +44,66 @@ class Terminator:
         self._touch = touch
         self._pursued = pursued
 
-    def stop(self, kept: ManagedProcess, cause: CauseCode, *, grace_s: float, note: str) -> None:
+    def stop(self, process: ManagedProcess, cause: CauseCode, *, grace_s: float, note: str) -> None:
         """End the whole tree: TERM now, KILL after the grace period; a repeated call may only shorten it."""
         deadline = time.monotonic() + grace_s
-        if kept.stop_at and kept.deadline <= deadline:
+        if process.stop_at and process.deadline <= deadline:
             return
-        if not kept.stop_at:
+        if not process.stop_at:
             record = {"cause": int(cause), "grace_s": grace_s, "at_ns": time.time_ns(), "note": note}
             content = json.dumps(record).encode()
             # On a disk that accepts nothing the stop goes on: only a next supervisor would not know of it.
             with contextlib.suppress(OSError):
-                self._reserve.fit(lambda: write_whole(f"{kept.folder}/stop", content))
-            kept.cause = int(cause)
-            kept.note = note
+                self._reserve.fit(lambda: write_whole(f"{process.folder}/stop", content))
+            process.cause = int(cause)
+            process.note = note
         hit("stop.recorded")
-        self.pursue(kept, deadline)
+        self.pursue(process, deadline)
 
-    def pursue(self, kept: ManagedProcess, deadline: float) -> None:
+    def pursue(self, process: ManagedProcess, deadline: float) -> None:
         """Carry out a recorded stop whose KILL is due at `deadline` (monotonic)."""
-        kept.stop_at = time.monotonic()
-        kept.deadline = deadline
-        if kept.kill_timer is not None:
-            kept.kill_timer.cancel()
+        process.stop_at = time.monotonic()
+        process.deadline = deadline
+        if process.kill_timer is not None:
+            process.kill_timer.cancel()
         # An interactive shell ignores TERM; a closing terminal sends HUP.
-        wanted = [signal.SIGTERM] if kept.spec.stdio != "pty" else [signal.SIGTERM, signal.SIGHUP]
+        wanted = [signal.SIGTERM] if process.spec.stdio != "pty" else [signal.SIGTERM, signal.SIGHUP]
         # A paused process handles TERM only once it continues.
-        self._trees.send(kept, [*wanted, signal.SIGCONT])
+        self._trees.send(process, [*wanted, signal.SIGCONT])
         with contextlib.suppress(OSError):  # missing, or the file system is read-only
-            os.unlink(f"{kept.folder}/paused")
-        if kept.phase < Phase.EXITED:
-            kept.phase = Phase.STOPPING
-        self._touch(kept)
+            os.unlink(f"{process.folder}/paused")
+        if process.phase < Phase.EXITED:
+            process.phase = Phase.STOPPING
+        self._touch(process)
         hit("stop.termed")
         delay = max(0.0, deadline - time.monotonic())
-        kept.kill_timer = self._loop.later(delay, lambda: self.kill(kept))
-        self._pursued(kept)
+        process.kill_timer = self._loop.later(delay, lambda: self.kill(process))
+        self._pursued(process)
 
-    def kill(self, kept: ManagedProcess, *, next_round_s: float = _KILL_ROUND_S) -> None:
+    def kill(self, process: ManagedProcess, *, next_round_s: float = _KILL_ROUND_S) -> None:
         """Kill what is left, round by round, until the tree is empty; from the second round it is stopped first.
 
         A chain of forks is as fast as the walk that kills it; stopped processes do not fork.
         """
-        kept.kill_timer = None
-        if kept.is_empty and kept.phase >= Phase.EXITED:
+        process.kill_timer = None
+        if process.is_empty and process.phase >= Phase.EXITED:
             return
         if next_round_s > _KILL_ROUND_S:  # not in the first round, which is enough for most trees
-            self._trees.send(kept, [signal.SIGSTOP])
-        self._trees.send(kept, [signal.SIGKILL])
+            self._trees.send(process, [signal.SIGSTOP])
+        self._trees.send(process, [signal.SIGKILL])
         later = min(next_round_s * 2, _MAX_KILL_ROUND_S)
-        kept.kill_timer = self._loop.later(next_round_s, lambda: self.kill(kept, next_round_s=later))
+        process.kill_timer = self._loop.later(next_round_s, lambda: self.kill(process, next_round_s=later))
 
-    def arm_timeout(self, kept: ManagedProcess, *, started_boottime_ns: int) -> None:
+    def arm_timeout(self, process: ManagedProcess, *, started_boottime_ns: int) -> None:
         """Let the timeout fire at its time; at once if that has passed while no supervisor ran."""
-        timeout_s = kept.spec.timeout_s
-        if timeout_s is None or kept.phase >= Phase.EXITED or kept.stop_at:
+        timeout_s = process.spec.timeout_s
+        if timeout_s is None or process.phase >= Phase.EXITED or process.stop_at:
             return
         elapsed = (boottime_ns() - started_boottime_ns) / 1e9
-        kept.timeout_timer = self._loop.later(max(0.0, timeout_s - elapsed), lambda: self._time_out(kept))
+        process.timeout_timer = self._loop.later(
+            max(0.0, timeout_s - elapsed), lambda: self._time_out(process)
+        )
 
-    def _time_out(self, kept: ManagedProcess) -> None:
-        if kept.phase < Phase.EXITED:
-            self.stop(kept, CauseCode.TIMEOUT, grace_s=kept.spec.grace_s, note="")
+    def _time_out(self, process: ManagedProcess) -> None:
+        if process.phase < Phase.EXITED:
+            self.stop(process, CauseCode.TIMEOUT, grace_s=process.spec.grace_s, note="")

@@ -27,88 +27,90 @@ class TreeControl:
         self._reserve = reserve
         self._touch = touch
 
-    def roots(self, kept: ManagedProcess) -> tuple[list[int], list[int]]:
+    def roots(self, process: ManagedProcess) -> tuple[list[int], list[int]]:
         """Return (roots, members): the tree is everything below the roots, the members, and everything below those."""
-        if kept.shim is not None and not kept.is_orphan:
-            return [kept.shim.pid], []
-        members = tree.carriers_of(b"OUTLIVE_PROCESS_ID=" + kept.process_id.encode())
-        is_running = kept.pid and kept.phase < Phase.EXITED and start_ticks(kept.pid) == kept.ticks
-        if is_running and kept.pid not in members:
-            members.append(kept.pid)
-        if init := _init_of(kept):  # its namespace ends with it, whatever its processes' environment says
+        if process.shim is not None and not process.is_orphan:
+            return [process.shim.pid], []
+        members = tree.carriers_of(b"OUTLIVE_PROCESS_ID=" + process.process_id.encode())
+        is_running = (
+            process.pid and process.phase < Phase.EXITED and start_ticks(process.pid) == process.ticks
+        )
+        if is_running and process.pid not in members:
+            members.append(process.pid)
+        if init := _init_of(process):  # its namespace ends with it, whatever its processes' environment says
             members.append(init)
         return [], members
 
-    def pause(self, kept: ManagedProcess) -> bool:
+    def pause(self, process: ManagedProcess) -> bool:
         """Stop the whole tree; False when it did not settle (the caller's repeat tries again)."""
-        settled = self._order(kept, "freeze") or self._freeze(kept)
+        settled = self._order(process, "freeze") or self._freeze(process)
         with contextlib.suppress(OSError):  # it is stopped all the same; only a successor would not know that
-            self._reserve.fit(lambda: write_whole(f"{kept.folder}/paused", b"sigstop\n"))
-        kept.phase = Phase.PAUSED
-        self._touch(kept)
+            self._reserve.fit(lambda: write_whole(f"{process.folder}/paused", b"sigstop\n"))
+        process.phase = Phase.PAUSED
+        self._touch(process)
         return settled
 
-    def _freeze(self, kept: ManagedProcess) -> bool:
-        roots, members = self.roots(kept)
+    def _freeze(self, process: ManagedProcess) -> bool:
+        roots, members = self.roots(process)
         return tree.freeze(roots, extra=members)
 
-    def resume(self, kept: ManagedProcess) -> None:
+    def resume(self, process: ManagedProcess) -> None:
         """Continue the whole tree."""
-        self.send(kept, [signal.SIGCONT])
+        self.send(process, [signal.SIGCONT])
         with contextlib.suppress(OSError):  # missing, or the file system is read-only
-            os.unlink(f"{kept.folder}/paused")
-        kept.phase = Phase.RUNNING
-        self._touch(kept)
+            os.unlink(f"{process.folder}/paused")
+        process.phase = Phase.RUNNING
+        self._touch(process)
 
-    def signal_tree(self, kept: ManagedProcess, number: int, *, whole_tree: bool) -> None:
+    def signal_tree(self, process: ManagedProcess, number: int, *, whole_tree: bool) -> None:
         """Send one signal to the main process or to its whole tree."""
         if whole_tree:
-            self.send(kept, [number])
-        elif not self._order(kept, f"one {number}") and kept.pidfd >= 0:
+            self.send(process, [number])
+        elif not self._order(process, f"one {number}") and process.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(kept.pidfd, number)
+                signal.pidfd_send_signal(process.pidfd, number)
 
-    def signal_group(self, kept: ManagedProcess, number: int) -> None:
+    def signal_group(self, process: ManagedProcess, number: int) -> None:
         """Send one signal to the process group that the command leads, as its terminal would."""
-        if self._order(kept, f"group {number}") or kept.pidfd < 0:
+        if self._order(process, f"group {number}") or process.pidfd < 0:
             return
         try:
-            signal.pidfd_send_signal(kept.pidfd, number, None, _WHOLE_GROUP)
+            signal.pidfd_send_signal(process.pidfd, number, None, _WHOLE_GROUP)
         except ProcessLookupError:
             return
         except OSError:  # an older kernel; a group's number is not reused before its leader was reaped
-            if kept.phase < Phase.EXITED:
+            if process.phase < Phase.EXITED:
                 with contextlib.suppress(OSError):
-                    os.killpg(kept.pid, number)
+                    os.killpg(process.pid, number)
 
-    def send(self, kept: ManagedProcess, numbers: list[int]) -> None:
+    def send(self, process: ManagedProcess, numbers: list[int]) -> None:
         """Send signals to every process of the tree, once."""
-        if self._order(kept, " ".join(map(str, ["tree", *map(int, numbers)]))):
+        if self._order(process, " ".join(map(str, ["tree", *map(int, numbers)]))):
             return
-        roots, members = self.roots(kept)
+        roots, members = self.roots(process)
         tree.send_all(roots, numbers, extra=members)
 
-    def _order(self, kept: ManagedProcess, words: str) -> bool:
+    def _order(self, process: ManagedProcess, words: str) -> bool:
         """Have the shim of a command elsewhere carry out an order; False: the tree is here, and the caller must act.
 
         An order that cannot be sent is lost, as a signal to an ended process is; stops repeat theirs.
         """
-        if kept.shim is None or not kept.shim.stands_in or kept.is_orphan:
+        if process.shim is None or not process.shim.stands_in or process.is_orphan:
             return False
         with contextlib.suppress(OSError):
-            sockets.send(kept.shim.socket, words.encode())
+            sockets.send(process.shim.socket, words.encode())
         return True
 
-    def is_empty(self, kept: ManagedProcess) -> bool:
+    def is_empty(self, process: ManagedProcess) -> bool:
         """Return whether a walk finds no process; for orphaned commands, which have no shim to report that."""
-        return not self.roots(kept)[1]
+        return not self.roots(process)[1]
 
-    def count(self, kept: ManagedProcess) -> int:
+    def count(self, process: ManagedProcess) -> int:
         """Return how many processes live below the shim, the init of a namespace, copiers and zombies not counted."""
-        init = _init_of(kept)
+        init = _init_of(process)
         return sum(
             pid != init and not tree.is_dead(pid) and not _is_copier(pid)
-            for pid in tree.descendants(self.roots(kept)[0])
+            for pid in tree.descendants(self.roots(process)[0])
         )
 
 
@@ -120,7 +122,7 @@ def _is_copier(pid: int) -> bool:
     return read_small(f"/proc/{pid}/comm") == _COPIER_NAME
 
 
-def _init_of(kept: ManagedProcess) -> int:
+def _init_of(process: ManagedProcess) -> int:
     """Return the init of a sealed command's PID namespace (`sandbox.seal`); 0 where there is none."""
-    pid, _, ticks = (read_small(f"{kept.folder}/init") or b"0").partition(b" ")
+    pid, _, ticks = (read_small(f"{process.folder}/init") or b"0").partition(b" ")
     return int(pid) if ticks and start_ticks(int(pid)) == int(ticks) else 0

@@ -22,7 +22,7 @@ _STEP_BYTES = 8 << 20  # released by one call: punching is slow, so it is done s
 
 
 class OutputLimits:
-    """Enforces the output limit of each process. `stop` ends a process (kept, cause, note)."""
+    """Enforces the output limit of each process. `stop` ends a process (process, cause, note)."""
 
     def __init__(
         self,
@@ -37,88 +37,94 @@ class OutputLimits:
 
     def check(self, stream: Stream) -> None:
         """Act when the process is over its limit; called after bytes were moved."""
-        kept = stream.kept
-        limit = kept.spec.output_limit
-        if limit is None or kept.total - sum(kept.released) <= limit:
+        process = stream.process
+        limit = process.spec.output_limit
+        if limit is None or process.total - sum(process.released) <= limit:
             return
-        if kept.spec.on_limit == "kill":
-            self._stop(kept, CauseCode.OUTPUT_LIMIT, f"The output limit of {limit} bytes was reached.")
-        elif kept.spec.on_limit == "block":
-            if kept.phase == Phase.EXITED:
+        if process.spec.on_limit == "kill":
+            self._stop(process, CauseCode.OUTPUT_LIMIT, f"The output limit of {limit} bytes was reached.")
+        elif process.spec.on_limit == "block":
+            if process.phase == Phase.EXITED:
                 return  # the rest in its pipes is drained: never more than the pipes hold
             assert self.pump is not None
-            kept.flags |= Flags.BLOCKED
-            for each in kept.streams:
+            process.flags |= Flags.BLOCKED
+            for each in process.streams:
                 if each.is_open:
                     self.pump.hold(each)
-            self._touch(kept)
+            self._touch(process)
         else:
-            self._truncate(kept, stream, limit)
+            self._truncate(process, stream, limit)
 
-    def _truncate(self, kept: ManagedProcess, stream: Stream, limit: int) -> None:
+    def _truncate(self, process: ManagedProcess, stream: Stream, limit: int) -> None:
         # Half of the budget is for the head, half for the tail; a stream gets at least half of the limit.
-        others = sum(each.offset - kept.released[each.index] for each in kept.streams if each is not stream)
+        others = sum(
+            each.offset - process.released[each.index] for each in process.streams if each is not stream
+        )
         budget = max(limit - others, limit // 2)
         step = min(_STEP_BYTES, max(_PAGE, limit // 8))
         end = (stream.offset - budget // 2) // _PAGE * _PAGE
-        released = kept.released[stream.index]
-        begin = read_gaps(kept.folder)[stream.index][0] if released else budget // 2 // _PAGE * _PAGE
+        released = process.released[stream.index]
+        begin = read_gaps(process.folder)[stream.index][0] if released else budget // 2 // _PAGE * _PAGE
         if end - (begin + released) >= step:
-            self._release(kept, stream, begin, end)
+            self._release(process, stream, begin, end)
 
-    def release(self, kept: ManagedProcess, out: int, err: int) -> None:
+    def release(self, process: ManagedProcess, out: int, err: int) -> None:
         """Release output before the offsets (on_limit "block": it was delivered), and let the process go on."""
-        for stream, upto in zip(kept.streams, (out, err), strict=False):
+        for stream, upto in zip(process.streams, (out, err), strict=False):
             end = min(upto, stream.offset) // _PAGE * _PAGE
-            if end > kept.released[stream.index]:
-                self._release(kept, stream, 0, end)
-        limit = kept.spec.output_limit
-        is_free = kept.spec.on_limit != "block" or limit is None or kept.total - sum(kept.released) <= limit
-        if kept.flags & Flags.BLOCKED and is_free:
+            if end > process.released[stream.index]:
+                self._release(process, stream, 0, end)
+        limit = process.spec.output_limit
+        is_free = (
+            process.spec.on_limit != "block"
+            or limit is None
+            or process.total - sum(process.released) <= limit
+        )
+        if process.flags & Flags.BLOCKED and is_free:
             assert self.pump is not None
-            kept.flags &= ~Flags.BLOCKED
-            for stream in kept.streams:
+            process.flags &= ~Flags.BLOCKED
+            for stream in process.streams:
                 if stream.is_open:
                     self.pump.add(stream)
-        self._touch(kept)
+        self._touch(process)
 
-    def unbound(self, kept: ManagedProcess, limit: int | None) -> None:
+    def unbound(self, process: ManagedProcess, limit: int | None) -> None:
         """Stop waiting for readers: from now on `limit` bytes are kept, and beyond that the middle is released.
 
         Recorded in the folder's `unbound` file before it takes effect, for later supervisors.
         """
-        if kept.spec.on_limit != "block":
+        if process.spec.on_limit != "block":
             return
-        write_whole(f"{kept.folder}/unbound", b"-\n" if limit is None else b"%d\n" % limit)
-        unbind(kept)
-        self.release(kept, 0, 0)
+        write_whole(f"{process.folder}/unbound", b"-\n" if limit is None else b"%d\n" % limit)
+        unbind(process)
+        self.release(process, 0, 0)
 
-    def _release(self, kept: ManagedProcess, stream: Stream, begin: int, end: int) -> None:
-        ranges = list(read_gaps(kept.folder))
+    def _release(self, process: ManagedProcess, stream: Stream, begin: int, end: int) -> None:
+        ranges = list(read_gaps(process.folder))
         ranges[stream.index] = (begin, end)
         try:
-            write_whole(f"{kept.folder}/gaps", "{} {} {} {}\n".format(*ranges[0], *ranges[1]).encode())
+            write_whole(f"{process.folder}/gaps", "{} {} {} {}\n".format(*ranges[0], *ranges[1]).encode())
         except OSError:
             return  # a full disk: nothing is released of which readers could not learn
-        kept.released[stream.index] = end - begin
-        kept.flags |= Flags.GAPS
+        process.released[stream.index] = end - begin
+        process.flags |= Flags.GAPS
         # EOPNOTSUPP: the file system keeps the bytes; readers see the gap all the same.
         with contextlib.suppress(OSError):
             punch_hole(stream.log, begin, end - begin)
-            self._release_idx(kept, ranges)
+            self._release_idx(process, ranges)
 
     @staticmethod
-    def _release_idx(kept: ManagedProcess, ranges: list[tuple[int, int]]) -> None:
+    def _release_idx(process: ManagedProcess, ranges: list[tuple[int, int]]) -> None:
         """Release whole pages of the index whose runs all lie in released output; readers skip the zeros."""
-        fd = os.open(f"{kept.folder}/idx", os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(f"{process.folder}/idx", os.O_RDWR | os.O_CLOEXEC)
         try:
             last_page = os.fstat(fd).st_size // _PAGE - 1  # the open run's record always stays
-            page = first = kept.idx_released or _first_page(fd, last_page, ranges)
+            page = first = process.idx_released or _first_page(fd, last_page, ranges)
             while page < last_page and _is_released(os.pread(fd, _PAGE, page * _PAGE), ranges):
                 page += 1
             if page > first:
                 punch_hole(fd, first * _PAGE, (page - first) * _PAGE)
-            kept.idx_released = page
+            process.idx_released = page
         finally:
             os.close(fd)
 
@@ -138,12 +144,12 @@ def _is_released(page: bytes, ranges: list[tuple[int, int]]) -> bool:
     )
 
 
-def unbind(kept: ManagedProcess) -> None:
+def unbind(process: ManagedProcess) -> None:
     """Apply what `OutputLimits.unbound` has recorded, if it has."""
-    raw = read_small(f"{kept.folder}/unbound")
+    raw = read_small(f"{process.folder}/unbound")
     if raw:
         limit = None if raw == b"-\n" else int(raw)
-        kept.spec = replace(kept.spec, on_limit="truncate", output_limit=limit)
+        process.spec = replace(process.spec, on_limit="truncate", output_limit=limit)
 
 
 def read_gaps(folder: str) -> tuple[tuple[int, int], tuple[int, int]]:

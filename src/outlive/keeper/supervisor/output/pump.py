@@ -47,7 +47,7 @@ def fill_relay(stream: Stream) -> int:
         BlockingIOError: A terminal has nothing.
         OSError: EIO when the terminal's other side is not open any more (pty(7)).
     """
-    waiting = unread_bytes(stream.kept.fds["r"])
+    waiting = unread_bytes(stream.process.fds["r"])
     if waiting:
         return waiting
     if stream.is_terminal:
@@ -62,37 +62,37 @@ def fill_relay(stream: Stream) -> int:
 def unread_of(stream: Stream) -> int:
     """Return how many bytes of a stream wait, in its source and in its relay together."""
     waiting = unread_bytes(stream.source)
-    return waiting if stream.relay < 0 else waiting + unread_bytes(stream.kept.fds["r"])
+    return waiting if stream.relay < 0 else waiting + unread_bytes(stream.process.fds["r"])
 
 
 def offer_relay(stream: Stream) -> None:
-    """Make a relay for a pipe in full flow, and ask the shim to hold it; it is used once the shim has answered `kept`.
+    """Make a relay for a pipe in full flow, and ask the shim to hold it; it is used once the shim has answered `process`.
 
     A shim of an earlier version does not answer, and the stream goes on without. Only stdout of a process can have one.
     """
-    kept = stream.kept
-    if stream.index or stream.offset < _OFFERED_AFTER or kept.shim is None or kept.shim.is_inside:
+    process = stream.process
+    if stream.index or stream.offset < _OFFERED_AFTER or process.shim is None or process.shim.is_inside:
         return
     stream.may_be_relayed = False
     with contextlib.suppress(OSError):  # out of descriptors, or of big pipes (pipe(7), pipe-user-pages-soft)
         ends = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, BIG_PIPE_BYTES)
-            is_offered = sockets.send(kept.shim.socket, b"keep " + _LETTERS.encode(), ends)
+            is_offered = sockets.send(process.shim.socket, b"keep " + _LETTERS.encode(), ends)
         except OSError:
             is_offered = False
         if is_offered:
-            kept.fds.update(zip(_LETTERS, ends, strict=True))
+            process.fds.update(zip(_LETTERS, ends, strict=True))
             hit("relay.offered")
         else:
             for end in ends:
                 os.close(end)
 
 
-def use_relay(kept: ManagedProcess) -> None:
+def use_relay(process: ManagedProcess) -> None:
     """Use the relay from now on: the shim holds what it was offered."""
-    for stream in kept.streams[:1]:
-        stream.relay = kept.fds.get("w", -1)
+    for stream in process.streams[:1]:
+        stream.relay = process.fds.get("w", -1)
 
 
 _splice, _NONBLOCK = os.splice, os.SPLICE_F_NONBLOCK
@@ -143,16 +143,16 @@ class Pump:
         if stream.log < 0 and not self._open_log(stream):
             return False
         # The record of a new run comes first: without it the bytes would have no time and no place among the streams.
-        kept = stream.kept
+        process = stream.process
         now = self._loop.now_ns
-        if (kept.run_stream != stream.index or now - kept.run_ns >= _RUN_NS) and not self._begin_run(
+        if (process.run_stream != stream.index or now - process.run_ns >= _RUN_NS) and not self._begin_run(
             stream, now
         ):
             return False
         try:
             relayed = fill_relay(stream) if stream.relay >= 0 else 0
             # The relay's bytes are older than the source's.
-            source = kept.fds["r"] if relayed or stream.is_terminal else stream.source
+            source = process.fds["r"] if relayed or stream.is_terminal else stream.source
             moved = _splice(source, stream.log, _SPLICE_BYTES, None, stream.offset, _NONBLOCK)
         except BlockingIOError:
             return False
@@ -166,15 +166,15 @@ class Pump:
         if moved < relayed:
             self._loop.later(0.0, lambda: self._move_on(stream))
         if moved < _SHORT_BYTES and (not stream.is_terminal or moved < _SHORT_TERMINAL_BYTES):
-            self._bells.touch(kept)
+            self._bells.touch(process)
             self._wheel.note_little(stream, now)
         else:
             is_bulk = stream.is_big and moved >= FULL_FLOW_BYTES
             if is_bulk and stream.may_be_relayed:
                 offer_relay(stream)
-            (self._bells.touch_bulk if is_bulk else self._bells.touch)(kept)
+            (self._bells.touch_bulk if is_bulk else self._bells.touch)(process)
             self._measure(stream, moved)
-        limit = kept.spec.output_limit
+        limit = process.spec.output_limit
         if limit is not None and stream.offset > limit >> 1:
             self._over_limit(stream)
         return True
@@ -197,7 +197,7 @@ class Pump:
         is_over = has_no_writer(stream.source)  # asked before counting: so no byte can come in between
         try:
             if unread_bytes(stream.source):
-                path = f"{stream.kept.folder}/{STREAM_FILES[stream.index]}"
+                path = f"{stream.process.folder}/{STREAM_FILES[stream.index]}"
                 stream.log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 return True
         except OSError as error:
@@ -207,22 +207,22 @@ class Pump:
         return False
 
     def _begin_run(self, stream: Stream, now: int) -> bool:
-        kept = stream.kept
+        process = stream.process
         if not stream.is_terminal and not unread_of(stream):
             if not has_no_writer(stream.source):
                 # Nothing is there; bytes that come after this look must come with a record of their own.
                 return False
             if not unread_of(stream):  # asked again: the last writer may have written before it closed
                 return True  # the end of a stream begins no run
-        record = IdxRecord(now, kept.total, stream.offset, stream.index)
+        record = IdxRecord(now, process.total, stream.offset, stream.index)
         try:
-            os.write(kept.idx, record.encode())
+            os.write(process.idx, record.encode())
         except OSError as error:
             self._handle_error(stream, error)
             return False
         hit("pump.run_begun")
-        kept.run_stream = stream.index
-        kept.run_ns = now
+        process.run_stream = stream.index
+        process.run_ns = now
         return True
 
     def _handle_error(self, stream: Stream, error: OSError) -> bool:
@@ -236,10 +236,10 @@ class Pump:
             stream.is_stalled = True
             # What an ended command leaves in its pipe is limited: it may take room that is reserved for records, so that
             # the command that filled the disk can be removed.
-            has_ended = stream.kept.phase >= Phase.EXITED
+            has_ended = stream.process.phase >= Phase.EXITED
             has_room = has_ended and self._reserve.give_up(keep=self._reserve.for_records)
             self._loop.later(0.0 if has_room else _RETRY_S, lambda: self._retry(stream))
-            self._report_stall(stream.kept)
+            self._report_stall(stream.process)
         return False
 
     def _retry(self, stream: Stream) -> None:
@@ -247,31 +247,31 @@ class Pump:
         stream.is_stalled = False
         if not stream.is_open:
             return
-        kept = stream.kept
+        process = stream.process
         self.add(stream)
         self.move(stream)
-        self._report_stall(kept)
-        if kept.phase == Phase.EXITED and stream.is_open:
-            self._ended(kept)
+        self._report_stall(process)
+        if process.phase == Phase.EXITED and stream.is_open:
+            self._ended(process)
 
-    def _report_stall(self, kept: ManagedProcess) -> None:
-        flags = kept.flags & ~Flags.STALLED
-        if any(stream.is_stalled for stream in kept.streams):
+    def _report_stall(self, process: ManagedProcess) -> None:
+        flags = process.flags & ~Flags.STALLED
+        if any(stream.is_stalled for stream in process.streams):
             flags |= Flags.STALLED
-        if flags != kept.flags:
-            kept.flags = flags
-            self._bells.touch(kept)
+        if flags != process.flags:
+            process.flags = flags
+            self._bells.touch(process)
 
     def hold(self, stream: Stream) -> None:
         """Stop reading until `add`; the process waits once its pipe is full. Also called before a descriptor is closed."""
         self._wheel.leave(stream)
 
-    def drain(self, kept: ManagedProcess) -> bool:
+    def drain(self, process: ManagedProcess) -> bool:
         """Move what is in the pipes now, and no more than that: a grandchild may write for ever.
 
         Returns whether all of it is in the log.
         """
-        for stream in kept.streams:
+        for stream in process.streams:
             if not stream.is_open:
                 continue
             target = stream.offset + _waiting(stream)
@@ -288,8 +288,10 @@ class Pump:
         stream.is_open = False
         self.hold(stream)
         # The command's end mostly follows at once, and then one doorbell reports both.
-        (self._bells.touch if stream.kept.phase >= Phase.EXITED else self._bells.touch_later)(stream.kept)
-        self._ended(stream.kept)
+        (self._bells.touch if stream.process.phase >= Phase.EXITED else self._bells.touch_later)(
+            stream.process
+        )
+        self._ended(stream.process)
 
     def _measure(self, stream: Stream, moved: int) -> None:
         self._wheel.note_much(stream)
@@ -323,7 +325,7 @@ def _waiting(stream: Stream) -> int:
     if stream.is_terminal:
         # What was written to a terminal may still be in the kernel's flip buffers (64 KiB, tty_buffer.c). FIONREAD does not
         # count them, and each read moves them on a little: so read until a read would block.
-        return _TERMINAL_BYTES + unread_bytes(stream.kept.fds["r"])
+        return _TERMINAL_BYTES + unread_bytes(stream.process.fds["r"])
     try:
         return unread_of(stream)
     except OSError:

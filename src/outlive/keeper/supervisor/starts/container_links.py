@@ -52,33 +52,33 @@ class ContainerLinks:
         self._pool = pool
         self._failed = failed
 
-    def start(self, kept: ManagedProcess, pump: Pump) -> None:
+    def start(self, process: ManagedProcess, pump: Pump) -> None:
         """Give a command to the runner of its container; `pump` moves what its pipes bring."""
-        if (lost := lost_of(kept)) is not None:
-            self._give_up(kept, errno.EBADF, lost)
+        if (lost := lost_of(process)) is not None:
+            self._give_up(process, errno.EBADF, lost)
             return
         try:
-            ends = open_ends(kept)
+            ends = open_ends(process)
         except OSError as error:
-            self._give_up(kept, error.errno or errno.EIO, "pipes")
+            self._give_up(process, error.errno or errno.EIO, "pipes")
             return
-        for stream in kept.streams:
+        for stream in process.streams:
             if stream.source >= 0:
                 pump.add(stream)
-        self._give(kept, ends, time.monotonic() + _PATIENCE_S)
+        self._give(process, ends, time.monotonic() + _PATIENCE_S)
 
-    def _give(self, kept: ManagedProcess, ends: dict[str, int], deadline: float) -> None:
+    def _give(self, process: ManagedProcess, ends: dict[str, int], deadline: float) -> None:
         """Connect, and hand over once the runner has accepted us; a busy one is connected to again until the deadline."""
         try:
-            link = self._dial(kept.spec.container)
+            link = self._dial(process.spec.container)
         except BlockingIOError:
-            self._give_later(kept, ends, deadline, errno.EAGAIN)
+            self._give_later(process, ends, deadline, errno.EAGAIN)
             return
         except OSError as error:
-            self._refuse(kept, ends, error.errno or errno.EIO)
+            self._refuse(process, ends, error.errno or errno.EIO)
             return
-        link.kept = kept
-        kept.shim = link
+        link.process = process
+        process.shim = link
         self._challenge.meet(
             link.socket, lambda words, fds: self._met(link, ends, deadline, words, fds), answers=True
         )
@@ -89,40 +89,42 @@ class ContainerLinks:
         """Go on with a runner that has greeted us, or has closed the connection."""
         for fd in fds:
             os.close(fd)
-        kept = link.kept
-        if kept is None:  # the start was given up meanwhile
+        process = link.process
+        if process is None:  # the start was given up meanwhile
             link.socket.close()
             for fd in ends.values():
                 os.close(fd)
         elif words.startswith(b"hello "):
-            self._hand_over(kept, link, ends)
+            self._hand_over(process, link, ends)
         else:
             link.socket.close()
-            kept.shim = None
-            self._give_later(kept, ends, deadline, errno.ECONNREFUSED)
+            process.shim = None
+            self._give_later(process, ends, deadline, errno.ECONNREFUSED)
 
-    def _give_later(self, kept: ManagedProcess, ends: dict[str, int], deadline: float, number: int) -> None:
+    def _give_later(
+        self, process: ManagedProcess, ends: dict[str, int], deadline: float, number: int
+    ) -> None:
         if time.monotonic() < deadline:
-            self._loop.later(_RETRY_S, lambda: self._give(kept, ends, deadline))
+            self._loop.later(_RETRY_S, lambda: self._give(process, ends, deadline))
         else:
-            self._refuse(kept, ends, number)
+            self._refuse(process, ends, number)
 
-    def _hand_over(self, kept: ManagedProcess, link: ShimLink, ends: dict[str, int]) -> None:
+    def _hand_over(self, process: ManagedProcess, link: ShimLink, ends: dict[str, int]) -> None:
         files: dict[str, int] = {}
         try:
-            files = _files(kept)
-            _hand_over(kept, link, {**ends, **files})
+            files = _files(process)
+            _hand_over(process, link, {**ends, **files})
         except OSError as error:
             link.socket.close()
-            kept.shim = None
-            self._refuse(kept, ends, error.errno or errno.EIO)
+            process.shim = None
+            self._refuse(process, ends, error.errno or errno.EIO)
             return
         finally:
             for fd in files.values():
                 os.close(fd)
         for fd in ends.values():
             os.close(fd)
-        kept.let_go_of_what_was_given()
+        process.let_go_of_what_was_given()
         hit("container.given")
         self._pool.adopt(link)
 
@@ -145,19 +147,19 @@ class ContainerLinks:
         link.stands_in = is_stand_in
         return link
 
-    def _refuse(self, kept: ManagedProcess, ends: dict[str, int], number: int) -> None:
+    def _refuse(self, process: ManagedProcess, ends: dict[str, int], number: int) -> None:
         for fd in ends.values():
             os.close(fd)
-        self._give_up(kept, number, "container")
+        self._give_up(process, number, "container")
 
-    def _give_up(self, kept: ManagedProcess, number: int, place: str) -> None:
-        for stream in kept.streams:
+    def _give_up(self, process: ManagedProcess, number: int, place: str) -> None:
+        for stream in process.streams:
             if stream.source >= 0:
                 self._loop.unwatch(stream.source)
             stream.is_open = False
-        for letter in list(kept.fds):
-            kept.close_fd(letter)
-        self._failed(kept, number, place)
+        for letter in list(process.fds):
+            process.close_fd(letter)
+        self._failed(process, number, place)
 
 
 def stands_in(layout: Layout, container: str) -> bool:
@@ -165,15 +167,15 @@ def stands_in(layout: Layout, container: str) -> bool:
     return os.path.exists(f"{layout.container(container)}/ferry.json")
 
 
-def _files(kept: ManagedProcess) -> dict[str, int]:
+def _files(process: ManagedProcess) -> dict[str, int]:
     """Open the files that the shim inside reads and writes; it cannot find them by their names."""
-    files = {"X": os.open(f"{kept.folder}/spec", os.O_RDONLY | os.O_CLOEXEC)}
+    files = {"X": os.open(f"{process.folder}/spec", os.O_RDONLY | os.O_CLOEXEC)}
     try:
         files["P"] = os.open(
-            f"{kept.folder}/pid", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+            f"{process.folder}/pid", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
         try:
-            with open(f"{kept.folder}/script", "rb") as script:
+            with open(f"{process.folder}/script", "rb") as script:
                 files["F"] = in_memory(script.read())
         except FileNotFoundError:
             pass
@@ -184,28 +186,30 @@ def _files(kept: ManagedProcess) -> dict[str, int]:
     return files
 
 
-def _hand_over(kept: ManagedProcess, link: ShimLink, given: dict[str, int]) -> None:
-    assert kept.listener is not None
-    if kept.spec.stdio == "pty":
-        sockets.send(link.socket, b"terminal %d %d" % (kept.spec.rows, kept.spec.cols))
-    letters = "L" + "".join(kept.fds) + "".join(given)
-    words = f"spawn {letters} {kept.folder}".encode()
-    if not sockets.send(link.socket, words, [kept.listener.fileno(), *kept.fds.values(), *given.values()]):
+def _hand_over(process: ManagedProcess, link: ShimLink, given: dict[str, int]) -> None:
+    assert process.listener is not None
+    if process.spec.stdio == "pty":
+        sockets.send(link.socket, b"terminal %d %d" % (process.spec.rows, process.spec.cols))
+    letters = "L" + "".join(process.fds) + "".join(given)
+    words = f"spawn {letters} {process.folder}".encode()
+    if not sockets.send(
+        link.socket, words, [process.listener.fileno(), *process.fds.values(), *given.values()]
+    ):
         raise BlockingIOError(errno.EAGAIN, "the runner takes nothing")
 
 
-def take_birth(kept: ManagedProcess, shim: ShimLink, held: dict[str, int]) -> bool:
+def take_birth(process: ManagedProcess, shim: ShimLink, held: dict[str, int]) -> bool:
     """Let a command that was born execute; False when it is dead already, or its pid cannot be found out.
 
-    `held` are the descriptors that came with the report; they belong to `kept` afterwards.
+    `held` are the descriptors that came with the report; they belong to `process` afterwards.
     """
-    kept.take_pidfd(held.pop("p", -1))
+    process.take_pidfd(held.pop("p", -1))
     for letter, fd in held.items():
-        kept.close_fd(letter)
-        kept.fds[letter] = fd
+        process.close_fd(letter)
+        process.fds[letter] = fd
         os.set_blocking(fd, False)
     # Our own number for it: the pid inside the container means nothing here.
-    pid = pid_behind(kept.pidfd) if kept.pidfd >= 0 else 0
+    pid = pid_behind(process.pidfd) if process.pidfd >= 0 else 0
     fields = stat_fields(pid) if pid else []
     if not fields:
         return False

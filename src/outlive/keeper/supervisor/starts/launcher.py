@@ -142,36 +142,36 @@ class Launcher:
             answer(known_start(folder) if known else _refusal(error))
             return
         hit("start.committed")
-        kept = ManagedProcess(process_id, folder, spec)
-        kept.answers.append(answer)
-        kept.lent = lent
-        kept.has_steps = has_steps(raw_spec)
-        kept.secrets = secrets
-        self._open(kept, prepared)
+        process = ManagedProcess(process_id, folder, spec)
+        process.answers.append(answer)
+        process.lent = lent
+        process.has_steps = has_steps(raw_spec)
+        process.secrets = secrets
+        self._open(process, prepared)
 
-    def again(self, kept: ManagedProcess) -> None:
+    def again(self, process: ManagedProcess) -> None:
         """Start a committed process that never executed: the supervisor died before any shim had got it."""
-        kept.has_steps = has_steps(read_any(f"{kept.folder}/spec"))
+        process.has_steps = has_steps(read_any(f"{process.folder}/spec"))
         # The folder exists already, so the files are opened and not made.
         prepared = object.__new__(PreparedFolder)
-        prepared.path = kept.folder
-        prepared.listener = sockets.listen_unix(f"{kept.folder}/sock", backlog=4)
-        prepared.out, err, prepared.idx = open_logs(kept.folder)
+        prepared.path = process.folder
+        prepared.listener = sockets.listen_unix(f"{process.folder}/sock", backlog=4)
+        prepared.out, err, prepared.idx = open_logs(process.folder)
         if err >= 0:
             os.close(err)
-        self._open(kept, prepared)
+        self._open(process, prepared)
 
-    def _open(self, kept: ManagedProcess, prepared: PreparedFolder) -> None:
-        kept.listener = prepared.listener
-        kept.idx = prepared.idx
-        self._table.by_key[kept.key] = kept
-        kept.streams = [Stream(kept, 0, source=-1, log=prepared.out)]
-        if kept.spec.stdio == "pipes":
-            kept.streams.append(Stream(kept, 1, source=-1, log=-1))
-        if kept.spec.container:
-            self._containers.start(kept, self._pump)
+    def _open(self, process: ManagedProcess, prepared: PreparedFolder) -> None:
+        process.listener = prepared.listener
+        process.idx = prepared.idx
+        self._table.by_key[process.key] = process
+        process.streams = [Stream(process, 0, source=-1, log=prepared.out)]
+        if process.spec.stdio == "pipes":
+            process.streams.append(Stream(process, 1, source=-1, log=-1))
+        if process.spec.container:
+            self._containers.start(process, self._pump)
             return
-        (self._with_steps if kept.has_steps else self._queue).append(kept)
+        (self._with_steps if process.has_steps else self._queue).append(process)
         self.dispatch()
 
     def dispatch(self) -> None:
@@ -183,46 +183,46 @@ class Launcher:
                     break
                 self._give(queue.popleft(), shim)
 
-    def _give(self, kept: ManagedProcess, shim: ShimLink) -> None:
-        assert kept.listener is not None
-        if (lost := lost_of(kept)) is not None:  # it was in the memory of an earlier supervisor
-            self._give_up(kept, shim, errno.EBADF, lost)
+    def _give(self, process: ManagedProcess, shim: ShimLink) -> None:
+        assert process.listener is not None
+        if (lost := lost_of(process)) is not None:  # it was in the memory of an earlier supervisor
+            self._give_up(process, shim, errno.EBADF, lost)
             return
         try:
-            ends = open_ends(kept)
+            ends = open_ends(process)
         except OSError as error:  # no more descriptors, or no more terminals
-            self._give_up(kept, shim, error.errno or errno.EIO, "pipes")
+            self._give_up(process, shim, error.errno or errno.EIO, "pipes")
             return
-        letters = "L" + "".join(kept.fds) + "".join(ends)
-        fds = [kept.listener.fileno(), *kept.fds.values(), *ends.values()]
-        shim.kept = kept
-        kept.shim = shim
-        words = f"spawn {letters} {kept.folder}".encode()
+        letters = "L" + "".join(process.fds) + "".join(ends)
+        fds = [process.listener.fileno(), *process.fds.values(), *ends.values()]
+        shim.process = process
+        process.shim = shim
+        words = f"spawn {letters} {process.folder}".encode()
         try:
             sockets.send(shim.socket, words, fds)
         except OSError:
             # The shim died while it was idle: what was opened is closed, the start goes to the next shim.
-            shim.kept = None
-            kept.shim = None
-            for letter in list(kept.fds):
-                kept.close_fd(letter)
-            (self._with_steps if kept.has_steps else self._queue).appendleft(kept)
+            shim.process = None
+            process.shim = None
+            for letter in list(process.fds):
+                process.close_fd(letter)
+            (self._with_steps if process.has_steps else self._queue).appendleft(process)
             return
         finally:
             for fd in ends.values():
                 os.close(fd)
-        kept.let_go_of_what_was_given()
+        process.let_go_of_what_was_given()
         hit("start.given")
-        for stream in kept.streams:
+        for stream in process.streams:
             self._pump.add(stream)
 
-    def _give_up(self, kept: ManagedProcess, shim: ShimLink, number: int, place: str) -> None:
-        for letter in list(kept.fds):
-            kept.close_fd(letter)
-        for stream in kept.streams:
+    def _give_up(self, process: ManagedProcess, shim: ShimLink, number: int, place: str) -> None:
+        for letter in list(process.fds):
+            process.close_fd(letter)
+        for stream in process.streams:
             stream.is_open = False
         self._pool.give_back(shim)
-        self._failed(kept, number, place)
+        self._failed(process, number, place)
 
 
 def open_logs(folder: str) -> tuple[int, int, int]:

@@ -302,7 +302,7 @@ class ShimPool:
         if packet is None:
             return
         message, fds = packet
-        if shim.kept is not None:
+        if shim.process is not None:
             assert self.listener is not None
             self.listener.hear(shim, message, fds)
         elif not message:
@@ -366,7 +366,7 @@ class ShimPool:
         If others were started while its command ran, it is asked to interrupt no process when it wakes, least of all this one
         (decision 131).
         """
-        shim.kept = None
+        shim.process = None
         is_in_crowd = self._taken - shim.taken >= _CROWD
         try:
             sockets.send(shim.socket, b"release patient" if is_in_crowd else b"release")
