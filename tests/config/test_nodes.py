@@ -6,7 +6,7 @@ import pytest
 
 from outlive.config import Settings, misspelt_names, resolve
 from outlive.config.access_settings import parse_nodes
-from outlive.config.options import web_url, websocket_url
+from outlive.config.options import websocket_url
 from outlive.core.errors import ConfigInvalid
 from outlive.nodes import node_tokens
 
@@ -28,7 +28,6 @@ def _settings(tmp_path: Path, **flags: str) -> Settings:
 )
 def test_an_address_may_be_written_as_people_do(text: str, url: str) -> None:
     assert websocket_url(text) == url
-    assert web_url(url).startswith("http")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 `option` declares one: it returns a dataclass field whose metadata carries everything known about it. The rows themselves stand in
 `settings` and the modules beside it.
 
-Text to values: one small parser for each kind of option, and for servers' addresses (`websocket_url`, `web_url`). Pure.
+Text to values: one small parser for each kind of option, and for servers' addresses (`websocket_url`). Pure.
 
 Owns the spelling of sizes, times, ports, hosts and addresses. A parser raises ValueError with a sentence about the mistake;
 `config.resolution` adds the option's name and the source of the text.
@@ -273,7 +273,6 @@ def _split(text: str) -> tuple[float | None, str]:
 # A person may name a server by its web address or by the WebSocket's own: both are the same server.
 JSONRPC_PATH = "/ws/mcp"
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
-_WEB = {"ws": "http", "wss": "https"}
 
 
 def websocket_url(text: str) -> str:
@@ -295,16 +294,6 @@ def websocket_url(text: str) -> str:
         raise ValueError("an address ends with its port or its path")
     path = parts.path if parts.path not in ("", "/") else JSONRPC_PATH
     return f"{scheme}://{parts.netloc}{path}"
-
-
-def web_url(text: str) -> str:
-    """Return the server's root for HTTP requests, from any address that `websocket_url` takes.
-
-    Raises:
-        ValueError: As in `websocket_url`.
-    """
-    parts = urlsplit(websocket_url(text))
-    return f"{_WEB[parts.scheme]}://{parts.netloc}{parts.path.removesuffix(JSONRPC_PATH)}"
 
 
 # The direction in which a project's file may change a value: a smaller number, fewer or more words, a switch to one side, a

@@ -65,9 +65,6 @@ class Hiding:
     held: Callable[[], None] = lambda: None
 
 
-NOTHING_HIDDEN = Hiding(redactor=Redactor(patterns=False))
-
-
 class LogMask:
     """The mask of one log. Remembers up to where it found nothing, so that reading on examines every byte once."""
 

@@ -20,7 +20,7 @@ from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.identity import ProcessId
 from outlive.core.location import DOCKER, LOCAL, ContainerPlan, Isolation, Kind, Location
 from outlive.core.process import Owner, ProcessRecord
-from outlive.engine.commands.resolver import DEFAULT_TERM, Resolved, as_bytes, check_words, shell_line
+from outlive.engine.commands.resolver import DEFAULT_TERM, Resolved, as_bytes, check_command, shell_line
 
 # Where the runner leaves the script of a command: in memory, for it alone.
 _SCRIPT = "/proc/self/fd/3"
@@ -108,7 +108,7 @@ class ContainerStarts:
             InvalidRequest: The words are none, no image is known, a limit cannot be kept or is higher than the operator's.
             CommandRefused: Lists are in force, and the image is not the operator's.
         """
-        check_words(command)
+        check_command(command)
         if command.prelude is not None:
             raise InvalidRequest(
                 "invalid_params",
@@ -229,7 +229,7 @@ def resolve_elsewhere(
         CommandRefused: `profile_too_weak`: the caller may write to its own folder only, and there is none of it there.
         StartFailed: `argument_too_long`.
     """
-    check_words(command)
+    check_command(command)
     if command.stdin == "lent":
         text = "stdin: a descriptor of this machine cannot be lent to a node."
         raise InvalidRequest("invalid_params", text, hint='Pass "pipe", and write to it.')

@@ -206,7 +206,7 @@ class Resolver:
             InvalidRequest: `invalid_params`: empty, both forms at once, NUL, text that is no text.
             StartFailed: `cwd_missing`, `not_found`, `permission_denied`, `argument_too_long`.
         """
-        check_words(command)
+        check_command(command)
         cwd = os.path.join(self._cwd, *filter(None, (command.caller_cwd, command.cwd)))
         env: dict[str, str]
         shared = None
@@ -340,7 +340,7 @@ def shell_line(line: str, script_path: str) -> tuple[str, bytes]:
     return (" " + line if line[0] in "-+" else line), b""
 
 
-def check_words(command: Command) -> None:
+def check_command(command: Command) -> None:
     """Let a command pass that can be written down and handed to a program.
 
     Raises:

@@ -22,10 +22,6 @@ from outlive.core.events import (
     AuditEvent,
     Event,
     InputRequested,
-    KeeperConnected,
-    KeeperDisconnected,
-    NodeAway,
-    NodeConnected,
     ProcessClosed,
     ProcessCompleted,
     ProcessRecovered,
@@ -118,18 +114,6 @@ class EventPublisher:
                 container=None if isinstance(error, BackendUnavailable) else record.location.container,
             )
         )
-
-    def keeper_connected(self, pid: int, sessions: tuple[int, ...]) -> None:
-        """Publish that the keeper answers."""
-        self.publish(KeeperConnected(pid=pid, sessions=sessions))
-
-    def keeper_disconnected(self) -> None:
-        """Publish that the keeper is gone for the moment."""
-        self.publish(KeeperDisconnected())
-
-    def node_changed(self, name: str, reason: str | None) -> None:
-        """Publish that a node is away, or (without a reason) there."""
-        self.publish(NodeConnected(name=name) if reason is None else NodeAway(name=name, reason=reason))
 
     def witness_with(self, witness: Callable[[AuditEvent], Awaitable[None]]) -> None:
         """Have `witness` record what must not happen unrecorded; it returns when that is recorded, or raises."""

@@ -19,7 +19,15 @@ from dataclasses import replace
 
 from outlive.backends.contract import Bell, StartOutcome
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
-from outlive.core.events import ProcessRecovered, ProcessStarted, StateChanged
+from outlive.core.events import (
+    KeeperConnected,
+    KeeperDisconnected,
+    NodeAway,
+    NodeConnected,
+    ProcessRecovered,
+    ProcessStarted,
+    StateChanged,
+)
 from outlive.core.identity import id_from_bytes, id_to_bytes
 from outlive.core.lifecycle import Cause, State
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
@@ -249,16 +257,17 @@ class ProcessTable:
         self._mentioned = set()
 
     def link_ready(self, keeper_pid: int, sessions: tuple[int, ...] = ()) -> None:
-        """Pass on that the keeper answers."""
-        self._events.keeper_connected(keeper_pid, sessions)
+        """Publish that the keeper answers."""
+        self._events.publish(KeeperConnected(pid=keeper_pid, sessions=sessions))
 
     def link_closed(self) -> None:
-        """Pass on that the keeper is gone for the moment."""
-        self._events.keeper_disconnected()
+        """Publish that the keeper is gone for the moment."""
+        self._events.publish(KeeperDisconnected())
 
     def node_changed(self, name: str, reason: str | None) -> None:
-        """Pass on that a node is away, or there again."""
-        self._events.node_changed(name, reason)
+        """Publish that a node is away, or (without a reason) there again."""
+        event = NodeConnected(name=name) if reason is None else NodeAway(name=name, reason=reason)
+        self._events.publish(event)
 
     def ring(self, bells: Iterable[Bell]) -> None:
         """Take over doorbells."""
