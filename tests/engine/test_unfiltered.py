@@ -83,6 +83,14 @@ _FORMS = (
 # What has to be left alone, or to be seen through.
 _LINES = (
     "yes | head -1",
+    "set -v; seq 3 | tail -1",
+    "cd /nowhere || exit 4; seq 3 | tail -1",
+    "export -p | grep -c declare",
+    "export A=b && env | grep ^A=",
+    "readonly A && seq 3 | tail -1",
+    "exec 3>&1; sh -c 'seq 3; echo x >&3' | tail -1",
+    "exec 0</dev/null; cat | tail -1",
+    "set -u -o posix; seq 3 | tail -1",
     "yes | grep -m1 y",
     "set -o pipefail; yes | head -3",
     "set -o pipefail; yes | grep -q y",

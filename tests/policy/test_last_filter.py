@@ -22,6 +22,7 @@ from outlive.policy.last_filter import filter_hint, last_filter
         ("make | tail -n +3", "tail", 2, True),
         ("make | egrep 'a|b' 2>&1", "egrep", 2, True),
         ("grep -c x f | tail -", "tail", 2, True),
+        ("cd /x || exit 1; export CI=1; make | tail -3", "tail", 2, True),
     ],
 )
 def test_a_final_filter_is_found(line: str, name: str, stages: int, *, is_only: bool) -> None:
@@ -56,6 +57,8 @@ def test_a_final_filter_is_found(line: str, name: str, stages: int, *, is_only: 
         "trap 'x' EXIT; make | tail",
         "type tail; make | tail",
         "set | grep x",
+        "set -ev; make | tail",
+        "set -o verbose; make | tail",
         "declare -p | grep x",
         "echo 'a | tail -5'",
         'echo "a | tail -5"',

@@ -15,8 +15,7 @@ from outlive.policy.grammar import SimpleCommand, parse_line
 FILTERS = frozenset({"tail", "head", "grep", "egrep", "fgrep"})
 # These would show, or replace, what is kept beside the line: the shell's table of programs, its variables, its EXIT trap.
 _LOOK_INSIDE = frozenset(
-    "trap hash type command builtin enable declare typeset local readonly export alias unalias compgen eval exit "  # noqa: SIM905 -- a table of words
-    "exec logout unset".split()
+    "trap hash type command builtin enable declare typeset local alias unalias compgen eval logout".split()  # noqa: SIM905 -- a table of words
 )
 # These list the machine's processes: a copier would be among them.
 _LIST_PROCESSES = frozenset(
@@ -51,7 +50,7 @@ def last_filter(line: str) -> LastFilter | None:
     if last.joint != "|" or last.writes or last.argv[0] not in FILTERS or not _reads_input(last):
         return None
     words = {command.argv[0].rpartition("/")[2] for command in commands}
-    if words & _LOOK_INSIDE or any(command.argv == ("set",) for command in commands):
+    if words & _LOOK_INSIDE or any(map(_shows_variables, commands)):
         return None
     lengths = _lengths(commands)
     return LastFilter(
@@ -92,6 +91,14 @@ def _reads_input(command: SimpleCommand) -> bool:
             operands.append(word)
     allowed = 1 if command.argv[0] in _PATTERN_NAMES and not has_pattern else 0
     return len([word for word in operands if word != "-"]) <= allowed
+
+
+def _shows_variables(command: SimpleCommand) -> bool:
+    """Return whether `set` would list the shell's variables, or (verbose) print what the EXIT trap reads."""
+    first, *options = command.argv
+    return first == "set" and (
+        not options or any(one == "verbose" or re.match(r"[-+]\w*v", one) for one in options)
+    )
 
 
 def _lengths(commands: Sequence[SimpleCommand]) -> list[int]:
