@@ -58,6 +58,7 @@ def test_a_final_filter_is_found(line: str, name: str, stages: int, *, is_only: 
         "type tail; make | tail",
         "set | grep x",
         "set -ev; make | tail",
+        "export -p | grep x",
         "set -o verbose; make | tail",
         "declare -p | grep x",
         "echo 'a | tail -5'",

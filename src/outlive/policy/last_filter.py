@@ -94,10 +94,12 @@ def _reads_input(command: SimpleCommand) -> bool:
 
 
 def _shows_variables(command: SimpleCommand) -> bool:
-    """Return whether `set` would list the shell's variables, or (verbose) print what the EXIT trap reads."""
-    first, *options = command.argv
+    """Return whether a builtin would list the shell's variables (`_` is another one), or print what the EXIT trap reads."""
+    first, *words = command.argv
+    if first in {"export", "readonly"}:
+        return all(word.startswith("-") for word in words)
     return first == "set" and (
-        not options or any(one == "verbose" or re.match(r"[-+]\w*v", one) for one in options)
+        not words or any(one == "verbose" or re.match(r"[-+]\w*v", one) for one in words)
     )
 
 
