@@ -152,6 +152,7 @@ _LINES = (
     "sh -c 'sleep 0.1; kill -QUIT $PPID; sleep 0.1' | tail -1",
     "seq 3 | tail -1 & wait",
     "ulimit -n 20; seq 3 | tail -1",
+    "ulimit -f 0; seq 3 | tail -1",
     "umask 777; seq 3 | tail -1",
     "cd /tmp; seq 3 | tail -1; pwd",
     "sleep 0.2 | tail -1",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.core.command import Command, Profile
+from outlive.core.command import Command, Limits, Profile
 from outlive.core.cursor import BEGINNING
 from outlive.core.lifecycle import State
 from outlive.engine import Engine, Process
@@ -134,6 +134,13 @@ async def test_without_the_native_program_only_exit_codes_are_kept(shared_house:
     assert kept is not None
     assert (kept.exit_code_before, kept.size) == (4, None)
     assert "unfiltered" not in await _files_of(process)
+
+
+async def test_where_processes_are_counted_only_exit_codes_are_kept(keeping: Engine) -> None:
+    process = await _run(keeping, "sh -c 'echo a; exit 4' | tail -1", limits=Limits(processes=500))
+    kept = await unfiltered_of(process)
+    assert kept is not None
+    assert (kept.exit_code_before, kept.size) == (4, None)
 
 
 async def test_nothing_is_kept_unless_it_is_asked_for(keeping: Engine) -> None:

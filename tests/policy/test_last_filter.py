@@ -59,6 +59,7 @@ def test_a_final_filter_is_found(line: str, name: str, stages: int, *, is_only: 
         "set | grep x",
         "set -ev; make | tail",
         "export -p | grep x",
+        "ulimit -f 0; make | tail",
         "set -o verbose; make | tail",
         "declare -p | grep x",
         "echo 'a | tail -5'",

@@ -13,9 +13,10 @@ from outlive.policy.grammar import SimpleCommand, parse_line
 
 # The names that `native/filter/filter_stage.c` answers to.
 FILTERS = frozenset({"tail", "head", "grep", "egrep", "fgrep"})
-# These would show, or replace, what is kept beside the line: the shell's table of programs, its variables, its EXIT trap.
+# These would show, replace or bound what is kept beside the line: the shell's table of programs, its variables, its EXIT trap
+# (which a limit of file sizes would kill).
 _LOOK_INSIDE = frozenset(
-    "trap hash type command builtin enable declare typeset local alias unalias compgen eval logout".split()  # noqa: SIM905 -- a table of words
+    "trap hash type command builtin enable declare typeset local alias unalias compgen eval logout ulimit".split()  # noqa: SIM905 -- a table of words
 )
 # These list the machine's processes: a copier would be among them.
 _LIST_PROCESSES = frozenset(

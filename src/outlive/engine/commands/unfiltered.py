@@ -25,7 +25,13 @@ MOST_BYTES = 16 * 1024 * 1024
 
 
 def keeping_unfiltered(
-    command: Command, profile: Profile, *, shell: str, runner: str | None, limit: int | None
+    command: Command,
+    profile: Profile,
+    *,
+    shell: str,
+    runner: str | None,
+    limit: int | None,
+    may_fork: bool = True,
 ) -> Command:
     """Return `command` as it runs when what enters its final filter is to be kept; unchanged where that cannot be.
 
@@ -35,6 +41,7 @@ def keeping_unfiltered(
         shell: The program that runs command lines; only bash reads a prelude.
         runner: The native program's path; None, or none there when the command begins: only exit codes are kept.
         limit: The most output that is kept of it, in bytes; None without a limit.
+        may_fork: Whether a process more is no matter; where their number is limited only exit codes are kept.
     """
     is_possible = command.keeps_unfiltered and command.line is not None and command.prelude is None
     if not is_possible or command.stdio == "pty" or profile.strength >= Profile.WORKSPACE.strength:
@@ -43,7 +50,7 @@ def keeping_unfiltered(
     if found is None or os.path.basename(shell) != "bash":
         return command
     most = MOST_BYTES if limit is None else min(limit, MOST_BYTES)
-    copier = runner if found.may_copy and most > 0 and runner is not None else ""
+    copier = runner if may_fork and found.may_copy and most > 0 and runner is not None else ""
     env = {**command.env, _VARIABLE: f"{found.name} {most},{found.stages},{found.is_only:d} {copier}"}
     return replace(command, prelude=_PRELUDE, env=env)
 

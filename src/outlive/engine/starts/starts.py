@@ -112,7 +112,12 @@ class Preparation:
             raise AssertionError("the engine is used inside `async with` only")
         limit = self._settings.output_limit if command.output_limit is None else command.output_limit
         command = keeping_unfiltered(
-            command, profile, shell=self._resolver.shell, runner=self._settings.runner, limit=limit
+            command,
+            profile,
+            shell=self._resolver.shell,
+            runner=self._settings.runner,
+            limit=limit,
+            may_fork=command.limits.processes is None and self._settings.sandbox.limits.processes is None,
         )
         resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
         if inside is not None:

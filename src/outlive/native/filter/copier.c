@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -141,6 +142,7 @@ int copy_input(int output, struct kept_log *log, bool is_patient)
         return 1;
     log->fd = LOG;
     close_from(LOG + 1, false);
+    signal(SIGXFSZ, SIG_IGN); /* a limit of file sizes ends what is kept, not the pipeline */
     if (is_patient)
         pass_patiently(log);
     else
