@@ -134,3 +134,79 @@ def test_an_entry_is_laid_out_like_its_neighbours() -> None:
     )
     assert _JSON.put('{"a":1}', _PATH, value=2) == '{"a":1, "mcpServers": {"outlive": 2}}'
     assert _JSON.put("", _PATH, value=2) == '{\n  "mcpServers": {\n    "outlive": 2\n  }\n}\n'
+
+
+_FEW = st.fixed_dictionaries(
+    {},
+    optional={
+        "a": st.sampled_from([1, "// no", [1, [2]], {"x": "/*"}, []]),
+        _SECTION: st.dictionaries(
+            st.sampled_from(["one", "two", _OURS]), st.sampled_from([1, {"y": [3]}, {}]), max_size=2
+        ),
+        "z": st.none(),
+    },
+)
+_GAPS = st.sampled_from(["", " ", "\n  ", " // why }\n", "/* { */", "\r\n\t", " /* a\nb */ // c\n"])
+
+
+@st.composite
+def _commented(draw: st.DrawFn) -> tuple[str, Any]:
+    """Return a text of JSON with comments and trailing commas between its tokens, and what it means."""
+
+    def gap() -> str:
+        return draw(_GAPS)
+
+    def comma(parts: list[str]) -> str:
+        return "," if parts and draw(st.sampled_from([True, False])) else ""
+
+    def written(value: object) -> str:
+        if isinstance(value, dict):
+            parts = [f"{gap()}{json.dumps(k)}{gap()}:{gap()}{written(v)}{gap()}" for k, v in value.items()]
+            return "{" + ",".join(parts) + comma(parts) + gap() + "}"
+        if isinstance(value, list):
+            parts = [f"{gap()}{written(one)}{gap()}" for one in value]
+            return "[" + ",".join(parts) + comma(parts) + gap() + "]"
+        return json.dumps(value)
+
+    document = draw(_FEW)
+    return draw(_GAPS) + written(document) + draw(_GAPS), document
+
+
+@given(made=_commented(), value=_VALUES)
+def test_comments_and_trailing_commas_stay_where_they_are(made: tuple[str, Any], value: object) -> None:
+    text, document = made
+    new = _JSONC.put(text, _PATH, value=value)
+    assert _JSONC.value_at(new, _PATH) == value
+    assert _without_ours(_JSONC.value_at(new, ())) == _without_ours(document)  # type: ignore[arg-type] # an object
+    assert _JSONC.put(new, _PATH, value=value) == new
+    back = _JSONC.remove(new, _PATH)
+    assert _without_ours(_JSONC.value_at(back, ())) == _without_ours(document)  # type: ignore[arg-type] # an object
+    if _OURS not in document.get(_SECTION, {}):
+        for comment in ("// why }", "/* { */", "/* a\nb */ // c"):
+            assert new.count(comment) == text.count(comment)
+            assert back.count(comment) == text.count(comment)
+        if document.get(_SECTION) != {} and document:
+            assert back == text
+
+
+@given(text=st.text(alphabet='{}[]":,/* \n1a\\', max_size=30))
+def test_any_text_is_understood_as_json_with_comments_is_or_refused(text: str) -> None:
+    try:
+        new = _JSONC.put(text, _PATH, value=1)
+    except NotEditable:
+        return
+    assert _JSONC.value_at(new, _PATH) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1,,}', "{,}", '{"a": [,]}', '{"a": /* open }', '{"a": 1} x', '{"a": "\n"}']
+)
+def test_comments_excuse_no_other_mistake(text: str) -> None:
+    with pytest.raises(NotEditable):
+        _JSONC.put(text, _PATH, value=1)
+
+
+def test_a_row_of_comments_is_read_in_one_go() -> None:
+    """Two to the power of their number, where each could be divided in two ways."""
+    text = '{"a": 1, ' + "/* x */ " * 2000 + '"b": 2}'
+    assert _JSONC.value_at(text, ("b",)) == 2

@@ -76,12 +76,14 @@ class JsonText:
         root = place = _root(source)
         # The outermost object that would be empty afterwards goes with the value, unless a comment stands in it.
         cut_from, cut_name = place, path[0]
+        outer: _JsonMember | None = None
         for position, name in enumerate(path):
             found = place.find(name)
             if found is None:
                 return text
-            if len(place.members) > 1 or position == 0 or source.has_comment_in(place):
+            if len(place.members) > 1 or outer is None or source.has_comment_around(found, outer):
                 cut_from, cut_name = place, name
+            outer = found
             if position < len(path) - 1:
                 place = _inner(source, found)
         new = _cut(source, cut_from, cut_name)
@@ -92,9 +94,15 @@ class JsonText:
         return _Source.of(text) if self.has_comments else _Source(text=text, plain=text)
 
 
+# Strings come first, so that nothing in them counts. The groups after a comma give nothing back once they have matched
+# (Python 3.11): a row of comments is read once, and not in each way in which it could be divided.
 _NO_JSON = re.compile(
-    r'"(?:[^"\\\n]|\\.)*"?|(?P<line>//[^\n]*)|(?P<block>/\*.*?\*/)|(?P<comma>,)(?=(?:[ \t\r\n]|//[^\n]*\n|/\*.*?\*/)*[]}])',
-    re.DOTALL,
+    r"""
+    "(?:[^"\\\n]|\\.)*+"?
+    | (?P<comment>//[^\n]*|(?>/\*.*?\*/))
+    | (?P<comma>,)(?=(?:[ \t\r\n]|//[^\n]*\n|(?>/\*.*?\*/))*+[]}])
+    """,
+    re.DOTALL | re.VERBOSE,
 )
 
 
@@ -118,10 +126,13 @@ class _Source:
             start, end = found.span()
             if found["comma"] is not None:
                 # "[,]" has no value in front of its comma: the decoder is left to refuse it.
-                if text[:start].rstrip(_BLANKS)[-1:] in {"", "[", "{", ",", ":"}:
+                before = start - 1
+                while before >= 0 and text[before] in _BLANKS:
+                    before -= 1
+                if before < 0 or text[before] in "[{,:":
                     continue
                 commas.add(start)
-            elif found["line"] is not None or found["block"] is not None:
+            elif found["comment"] is not None:
                 end = start + len(text[start:end].rstrip("\r"))
                 comments.append((start, end))
             else:
@@ -150,10 +161,10 @@ class _Source:
         inside = [begin for begin, _ in self.comments if start <= begin < end]
         return bool(inside) and self.text.startswith("//", inside[-1])
 
-    def has_comment_in(self, of: "_JsonObject") -> bool:
-        """Tell whether a comment of the object's own stands in it, outside of its members' values."""
+    def has_comment_around(self, inner: "_JsonMember", outer: "_JsonMember") -> bool:
+        """Tell whether a comment stands in a member, outside of the member in it."""
         return any(
-            of.start < begin < of.end and not any(one.value_start <= begin < one.end for one in of.members)
+            outer.start < begin < outer.end and not inner.start <= begin < inner.end
             for begin, _ in self.comments
         )
 
@@ -243,13 +254,14 @@ def _cut(source: _Source, of: _JsonObject, key: str) -> str:
     gone = of.members[position]
     start = source.comments_end(gone.gap_start, gone.start)
     end = gone.end if gone.comma is None else gone.comma + 1
-    if len(of.members) == 1 and start == gone.gap_start and not text[end : of.end - 1].strip():
+    stays = text[gone.end : end - 1] if source.comments_end(gone.end, end) > gone.end else ""
+    if len(of.members) == 1 and start == gone.gap_start and not stays and not text[end : of.end - 1].strip():
         return f"{text[: of.start]}{{}}{text[of.end :]}"
-    if position == 0 and len(of.members) > 1 and start == gone.gap_start:
+    if position == 0 and len(of.members) > 1 and start == gone.gap_start and not stays:
         following = of.members[1]
         if source.comments_end(end, following.start) == end:
             return text[: gone.start] + text[following.start :]
-    rest = text[end:]
+    rest = stays + text[end:]
     if source.ends_in_line_comment(gone.gap_start, start) and not rest.lstrip(" \t").startswith(("\n", "\r")):
         start = text.index("\n", start) + 1  # the line comment above must not swallow what follows
     head = text[:start]

@@ -117,7 +117,7 @@ def _without(text: str, path: Sequence[str]) -> str:
     for start, end in reversed(cuts):
         head, tail = text[:start], text[end:]
         for newline in ("\r\n", "\n"):
-            if head.endswith(newline * 2) and (not tail.strip() or tail.startswith(newline)):
+            if head.strip() and head.endswith(newline * 2) and (not tail.strip() or tail.startswith(newline)):
                 head = head.removesuffix(newline)
                 break
         text = head + tail

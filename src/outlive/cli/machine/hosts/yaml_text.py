@@ -63,7 +63,7 @@ def _parsed(text: str) -> object:
 def _root(text: str) -> yaml.MappingNode | None:
     """Return the outermost mapping, None for a text without one."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    if root is None:
+    if root is None or (isinstance(root, yaml.ScalarNode) and not root.value):
         return None
     if not isinstance(root, yaml.MappingNode) or root.flow_style or root.start_mark.column:
         raise NotEditable("a mapping in block style was expected")
@@ -164,7 +164,9 @@ def _content_end(text: str, node: yaml.Node) -> int:
         if not isinstance(last, tuple):
             return _content_end(text, last)
         key, value = last
-        end = max(_content_end(text, value), key.end_mark.index)
+        end = key.end_mark.index
+        if value.start_mark.index >= end:  # else an alias: its marks are those of what it stands for
+            end = max(_content_end(text, value), end)
     return end
 
 
