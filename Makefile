@@ -20,7 +20,7 @@ QUICK = not slow and not code_server and not docker
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
-.PHONY: help setup run test test-most test-all test-thorough test-docker test-slow test-storms test-alone test-vscode coverage check format bench lock clean
+.PHONY: help setup run test test-most test-all test-thorough test-docker test-slow test-storms test-alone test-vscode coverage check format bundle bench lock clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ check: $(READY) ## lint, format, types, import contracts
 format: $(READY) ## put imports and layout in order
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
+
+bundle: $(READY) ## the bundle for one-click MCP hosts, and server.json: ARGS="--namespace io.github.NAME"
+	@$(BIN)/python -m scripts.bundle $(ARGS)
 
 bench: $(READY) ## measure against the naive way and websocketd, side by side
 	@$(BIN)/python -m bench $(ARGS)
