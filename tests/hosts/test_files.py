@@ -12,6 +12,7 @@ from outlive.cli.machine.file_change import FileChange
 from outlive.cli.machine.hosts.entry import config_path
 from outlive.cli.machine.hosts.table import HOSTS, PORTABLE
 from outlive.core.errors import ConfigInvalid
+from outlive.frontends.mcp.tools.table import TOOL_SETS
 from tests.hosts.samples import PROJECT_FILES, USER_FILES, call, call_here, servers, words_of
 from tests.support.server import outlive_command
 
@@ -79,6 +80,17 @@ def test_a_link_a_mode_and_every_older_backup_are_kept(words: list[str], tmp_pat
     assert kept.read_text() == old
     assert link.is_symlink()
     assert "Nothing to do" in call(tmp_path, *words).stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_keeps_its_owner_and_so_do_its_backups(tmp_path: Path) -> None:
+    path = tmp_path / ".codex/config.toml"
+    path.parent.mkdir()
+    path.write_text("a = 1\n")
+    os.chown(path, 65534, 65534)
+    done = call_here(tmp_path, "install", "codex", "--json")
+    for one in (path, Path(json.loads(done.stdout)["backup"])):
+        assert (one.stat().st_uid, one.stat().st_gid) == (65534, 65534)
 
 
 def test_a_link_to_nothing_stays_a_link(tmp_path: Path) -> None:
@@ -157,7 +169,7 @@ def test_all_without_any_host_names_those_that_there_are(tmp_path: Path) -> None
 
 
 def test_every_tool_set_of_the_setting_may_be_chosen_and_no_other(tmp_path: Path) -> None:
-    for tools in ("documents", "terminals", "all", "lean"):
+    for tools in TOOL_SETS:
         call_here(tmp_path, "install", "codex", "--tools", tools)
         assert words_of(servers("codex", tmp_path / ".codex/config.toml")["outlive"])[-1] == tools
     done = call_here(tmp_path, "install", "codex", "--tools", "fat")
