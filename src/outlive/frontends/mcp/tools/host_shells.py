@@ -167,7 +167,9 @@ async def _answerable(
     """Wait for what a model can act on; what a cancelled call has started is ended, unless its host gave up."""
     try:
         async with reporting([process], call.progress, every_s=_REPORT_S):
-            return await until_answerable(call.runner.engine, process, wait_s=wait_s, start=start)
+            return await until_answerable(
+                call.runner.engine, process, wait_s=wait_s, start=start, heeds_servers=True
+            )
     except asyncio.CancelledError:
         if process.record.owner.request_id == call.caller.request_id:  # this very call has started it
             await call.leave(process)

@@ -63,7 +63,13 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
     process, is_new = await _start(call, asked, in_background=wait_s <= 0)
     try:
         async with reporting([process], call.progress, every_s=_REPORT_S):
-            reason = await until_answerable(call.runner.engine, process, asked.wait_for, wait_s=wait_s)
+            reason = await until_answerable(
+                call.runner.engine,
+                process,
+                asked.wait_for,
+                wait_s=wait_s,
+                heeds_servers=asked.wait_for is None and asked.wait_s is None,
+            )
     except asyncio.CancelledError:
         if is_new and wait_s > 0:
             await call.leave(process)

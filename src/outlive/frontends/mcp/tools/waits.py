@@ -9,8 +9,9 @@ A call may wait as long as its host does (`longest_wait_s`): hosts give up after
 import asyncio
 import codecs
 import contextlib
+import math
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,6 +30,9 @@ Reason = Literal["end", "text", "port", "idle", "question", "time"]
 _LISTEN = "0A"  # the state's number in /proc/net/tcp (include/net/tcp_states.h)
 _LOOK_S = 0.1  # a port has no event; ten looks a second cost a hundredth of a core
 _NOTHING = WaitFor()
+# A server has said that it is ready, and falls silent. Looking at a whole tree's ports takes some milliseconds.
+_SILENCE_S = 3.0
+_SELDOM_S = 60.0
 
 
 def is_listening(port: int) -> bool:
@@ -50,7 +54,7 @@ async def until_answerable(
     *,
     wait_s: float,
     start: Cursor = BEGINNING,
-    heeds_questions: bool = True,
+    heeds_servers: bool = False,
 ) -> Reason:
     """Return when a wish is met, when the process asks something or is complete, or after `wait_s`.
 
@@ -60,50 +64,107 @@ async def until_answerable(
         wanted: The wishes; None for none.
         wait_s: The most seconds.
         start: A text is looked for from here on.
-        heeds_questions: Whether waiting for input is an answer.
+        heeds_servers: Whether a process that listens on a port, and has fallen silent, is answered about: it will not end by itself.
 
     Cancellation: safe.
     """
-    wanted = wanted or _NOTHING
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + wait_s
-    finder = _Finder(process, wanted.text, start)
+    deadline = asyncio.get_running_loop().time() + wait_s
+    watch = _Watch(engine, process, wanted or _NOTHING, start, deadline=deadline, heeds_servers=heeds_servers)
     woken = asyncio.Event()
     unsubscribe = process.subscribers.add(woken.set)
-    # Silence counts from the first output on: a program that has said nothing yet has not fallen silent.
-    size, changed_at = start.stdout + start.stderr, None
     try:
         with engine.questions.watching(process):
             while True:
-                woken.clear()
-                now = process.status.stdout_bytes + process.status.stderr_bytes
-                if now != size:
-                    size, changed_at = now, loop.time()
-                if finder.has_found():
-                    return "text"
-                if process.is_complete:
-                    return "end"
-                if finder.is_behind:
-                    await asyncio.sleep(0)  # bounded work per turn
-                    continue
-                if heeds_questions and process.waiting != "no":
-                    return "question"
-                if wanted.port is not None and await asyncio.to_thread(is_listening, wanted.port):
-                    return "port"
-                at = deadline
-                if wanted.idle_s is not None and changed_at is not None:
-                    if loop.time() - changed_at >= wanted.idle_s:
-                        return "idle"
-                    at = min(at, changed_at + wanted.idle_s)
-                if loop.time() >= deadline:
-                    return "time"
-                if wanted.port is not None:
-                    at = min(at, loop.time() + _LOOK_S)
+                woken.clear()  # before the look: what changes meanwhile wakes the next one
+                if (reason := await watch.look()) is not None:
+                    return reason
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout_at(at):
+                    async with asyncio.timeout_at(watch.next_at):
                         await woken.wait()
     finally:
         unsubscribe()
+
+
+class _Watch:
+    """Looks whether a process is answerable. `next_at` is when the next look is due if nothing wakes it before."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        process: Process,
+        wanted: WaitFor,
+        start: Cursor,
+        *,
+        deadline: float,
+        heeds_servers: bool,
+    ) -> None:
+        self._engine = engine
+        self._process = process
+        self._wanted = wanted
+        self._deadline = deadline
+        self._finder = _Finder(process, wanted.text, start)
+        self._clock = asyncio.get_running_loop().time
+        # Silence counts from the first output on: a program that has said nothing yet has not fallen silent.
+        self._size = start.stdout + start.stderr
+        self._changed_at: float | None = None
+        self._server_pause_s = _SILENCE_S
+        self._server_at = self._clock() + _SILENCE_S if heeds_servers else math.inf
+        self.next_at = deadline
+
+    async def look(self) -> Reason | None:
+        """Return why the wait is over; None while it is not."""
+        process, wanted = self._process, self._wanted
+        self._note_output()
+        while self._finder.is_behind:
+            if self._finder.has_found():
+                return "text"
+            await asyncio.sleep(0)  # bounded work per turn
+        if process.is_complete:
+            return "end"
+        if process.waiting != "no":
+            return "question"
+        if wanted.port is not None and await asyncio.to_thread(is_listening, wanted.port):
+            return "port"
+        if self._is_idle():
+            return "idle"
+        if await self._is_silent_server():
+            return "port"
+        if self._clock() >= self._deadline:
+            return "time"
+        self.next_at = min(self._dues())
+        return None
+
+    def _note_output(self) -> None:
+        size = self._process.status.stdout_bytes + self._process.status.stderr_bytes
+        if size != self._size:
+            self._size, self._changed_at = size, self._clock()
+            if self._server_at != math.inf:
+                self._server_pause_s = _SILENCE_S
+                self._server_at = self._clock() + _SILENCE_S
+
+    def _is_idle(self) -> bool:
+        wanted_s = self._wanted.idle_s
+        return (
+            wanted_s is not None
+            and self._changed_at is not None
+            and self._clock() - self._changed_at >= wanted_s
+        )
+
+    async def _is_silent_server(self) -> bool:
+        """Tell whether the tree listens on a port; looked at when it has been silent, and ever more seldom after that."""
+        if self._clock() < self._server_at:
+            return False
+        self._server_pause_s = min(2 * self._server_pause_s, _SELDOM_S)
+        self._server_at = self._clock() + self._server_pause_s
+        return bool((await self._engine.queries.observe(self._process)).ports)
+
+    def _dues(self) -> Iterator[float]:
+        yield self._deadline
+        yield self._server_at
+        if self._wanted.idle_s is not None and self._changed_at is not None:
+            yield self._changed_at + self._wanted.idle_s
+        if self._wanted.port is not None:
+            yield self._clock() + _LOOK_S
 
 
 async def until_any(
