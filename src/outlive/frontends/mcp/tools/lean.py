@@ -179,9 +179,12 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
     # A program that the kernel shows waiting again has said all; of one that never waits, silence has to do.
     wanted = asked.wait_for or (None if process.has_stdin else WaitFor(idle_s=_SETTLED_S))
     async with reporting([process], call.progress, every_s=_REPORT_S):
-        reason = await until_answerable(engine, process, wanted, wait_s=wait_s, start=before)
+        reason: Reason | None = await until_answerable(engine, process, wanted, wait_s=wait_s, start=before)
     page = await read_page(process.log, start, raw=asked.raw)
-    return await _show(call, process, page, asked.budget, nothing="[no output yet]", reason=reason)
+    nothing = "" if process.is_complete else "[no output yet]"
+    if reason == "question" and process.waiting == "input":
+        reason = None  # a caller that has just answered one question knows how
+    return await _show(call, process, page, asked.budget, nothing=nothing, reason=reason)
 
 
 async def stop(call: ToolCall, asked: StopArguments) -> Outcome:
