@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from outlive.core.cursor import Cursor
 from outlive.protocols.plain import Line
 
+BINARY = "[binary: "  # how a mark begins
 MAGIC_BYTES = 264  # so many first bytes tell the kind: tar's mark is at 257
 # Control characters that no text has (tab, newline, BEL, BS, VT, FF, CR and ESC it may have), and what was invalid UTF-8.
 _BAD = re.compile("[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
@@ -54,11 +55,6 @@ class BinaryRun:
     last: int
     start: Cursor
     end: Cursor
-
-    @property
-    def size(self) -> int:
-        """How many bytes it has."""
-        return self.end.stdout + self.end.stderr - self.start.stdout - self.start.stderr
 
 
 def kind_of(first_bytes: bytes) -> str:

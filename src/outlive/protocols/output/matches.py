@@ -83,7 +83,9 @@ class Matches:
             start = first[-1].line.end if first else Cursor()
             quoted = json.dumps(pattern, ensure_ascii=False) if len(pattern) <= _QUOTED else "…"
             call = source.at(start, last[0].line.start, f"grep={quoted}")
-            lines.append(f"[{self.count} lines match; {hidden} not shown{call}]")
+            # Where all matches are shown, what is missing are lines around them.
+            missing = f"{hidden} not shown" if hidden else "of the lines around them, some are not shown"
+            lines.append(f"[{self.count} lines match; {missing}{call}]")
         return "\n".join([*lines, *(one.line.text for one in last)])
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import OutputChunk, OutputLog, Process
-from outlive.frontends.mcp.tools.output.preparation import prepared, stripped
+from outlive.frontends.mcp.tools.output.preparation import joined_binary, prepared, stripped
 from outlive.frontends.mcp.tools.output.search import Search
 from outlive.frontends.mcp.tools.output.turns import Turn, between, lines_back, lines_on, read_lines, turns
 from outlive.protocols.output.body import CONTEXT_LINES, Excerpt, Source, body, redacted_in
@@ -81,9 +81,10 @@ async def read_page(
         tail = tail[1:]  # it begins in the middle
     hole = (head[-1].end if head else cursor, tail[0].start if tail else end)
     errors, unsearched = await _errors_between(log, *hole)
-    shown = [*prepared(log, head, raw=raw), *errors, *prepared(log, tail, raw=raw)]
+    shown = prepared(log, head, raw=raw), prepared(log, tail, raw=raw)
+    lines = joined_binary(log, *shown) or [*shown[0], *errors, *shown[1]]
     stop = tail[-1].end if tail else end
-    return LeanPage(excerpt=Excerpt(lines=shown, start=cursor, end=stop, unsearched=unsearched), cursor=end)
+    return LeanPage(excerpt=Excerpt(lines=lines, start=cursor, end=stop, unsearched=unsearched), cursor=end)
 
 
 async def read_tail(log: OutputLog, count: int, *, raw: bool = False) -> LeanPage:

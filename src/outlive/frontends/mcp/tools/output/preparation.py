@@ -5,10 +5,12 @@ from dataclasses import replace
 from outlive.core.cursor import Cursor
 from outlive.engine import OutputLog
 from outlive.protocols.output.binary import (
+    BINARY,
     MAGIC_BYTES,
     BinaryRun,
     binary_mark,
     binary_runs,
+    is_binary,
     with_visible_nuls,
 )
 from outlive.protocols.output.collapse import collapse
@@ -16,6 +18,9 @@ from outlive.protocols.output.error_lines import with_errors
 from outlive.protocols.plain import Line, strip_ansi
 
 _HEX_BYTES = 32  # in a line of hexadecimal digits: 64 characters
+# Of binary data that was not read: so many samples, and the length of each.
+_SAMPLES = 16
+_SAMPLE_BYTES = 2048
 _PREAD_BYTES = 64 * 1024  # in one call, while a page's binary data is read once more
 
 
@@ -28,10 +33,27 @@ def prepared(log: OutputLog, lines: list[Line], *, raw: bool) -> list[Line]:
     position = 0
     for run in binary_runs(lines):
         shown += lines[position : run.first]
-        shown += _hex_lines(log, run) if raw else [_mark(log, run)]
+        shown += _hex_lines(log, run) if raw else [_mark(log, run.start, run.end)]
         position = run.last
     shown += lines[position:]
     return with_errors(shown if raw else collapse(stripped(shown, raw=False)))
+
+
+def joined_binary(log: OutputLog, head: list[Line], tail: list[Line]) -> list[Line] | None:
+    """Return both ends of an output with one mark for the binary data between them; None if it is not all binary.
+
+    What lies between was not read: samples of it must be binary, too.
+    """
+    if not (head and tail and _is_binary_mark(head[-1]) and _is_binary_mark(tail[0])):
+        return None
+    stream, begin = _place(head[-1].end, tail[0].start)
+    end = tail[0].start.stderr if stream else tail[0].start.stdout
+    for place in range(begin, end, max(_SAMPLE_BYTES, (end - begin) // _SAMPLES)):
+        data, _ = log.look(stream, min(_SAMPLE_BYTES, end - place), place)
+        # A piece of a few bytes between the two says nothing.
+        if len(data) == _SAMPLE_BYTES and not is_binary(data.decode("utf-8", "replace")):
+            return None
+    return [*head[:-1], _mark(log, head[-1].start, tail[0].end), *tail[1:]]
 
 
 def stripped(lines: list[Line], *, raw: bool) -> list[Line]:
@@ -45,10 +67,15 @@ def _stripped(line: Line) -> Line:
     return line if text == line.text else replace(line, text=text)
 
 
-def _mark(log: OutputLog, run: BinaryRun) -> Line:
-    stream, offset = _place(run.start, run.end)
+def _mark(log: OutputLog, start: Cursor, end: Cursor) -> Line:
+    stream, offset = _place(start, end)
     first, _ = log.look(stream, MAGIC_BYTES, offset)
-    return Line(text=binary_mark(run.size, first), start=run.start, end=run.end, is_mark=True)
+    mark = Line(text="", start=start, end=end, is_mark=True)
+    return replace(mark, text=binary_mark(mark.size, first))
+
+
+def _is_binary_mark(line: Line) -> bool:
+    return line.is_mark and line.text.startswith(BINARY)
 
 
 def _hex_lines(log: OutputLog, run: BinaryRun) -> list[Line]:

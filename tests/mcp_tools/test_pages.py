@@ -1,0 +1,188 @@
+"""Pages of real output: errors in the middle, binary data, patterns, and sizes that must cost no more than their ends."""
+
+import gzip
+import random
+import re
+import resource
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from outlive.core.command import Command
+from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.errors import InvalidRequest
+from outlive.core.process import Owner
+from outlive.engine import Engine, Process
+from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
+from outlive.protocols.output.body import FAILURE_BUDGET, RUNNING_BUDGET, SUCCESS_BUDGET, default_budget
+from outlive.store.output_log import OutputLog
+
+Run = Callable[[str], Awaitable[Process]]
+
+
+@pytest.fixture
+def run(engine: Engine) -> Run:
+    """Run a line to its end."""
+
+    async def ended(line: str) -> Process:
+        process = await engine.starts.start(
+            Command(line=line), owner=Owner(principal="pages", connection_id="pages")
+        )
+        await engine.queries.wait(process)
+        return process
+
+    return ended
+
+
+@pytest.mark.promise("S4.13.errors")
+async def test_an_error_in_the_middle_of_a_flood_is_shown_with_its_neighbours(run: Run) -> None:
+    process = await run(
+        "seq 300000; echo 'a.c:3:5: error: no'; seq 300000; echo 'make: *** [all] Error 1' >&2; exit 2"
+    )
+    page = await read_page(process, BEGINNING)
+    budget = default_budget(process.record)
+    text = page.text("p1", budget=budget)
+    assert "\n299999\n300000\na.c:3:5: error: no\n1\n2\n" in text
+    assert text.startswith("1\n2\n3\n")
+    assert "make: *** [all] Error 1" in text
+    assert len(text) < budget + 400
+
+
+@pytest.mark.promise("S4.13.errors")
+async def test_what_was_not_searched_for_errors_is_said_with_the_call_that_finds_them(run: Run) -> None:
+    process = await run(
+        "yes quiet | head -c 19999998; echo 'error: in the middle'; yes quiet | head -c 19999998"
+    )
+    text = (await read_page(process, BEGINNING)).text("p1", budget=1000)
+    call = re.search(
+        r'\[not searched for errors: read\(id="p1", cursor="(\S+)", end="(\S+)", grep="(.*)"\)\]', text
+    )
+    assert call is not None
+    start, end = Cursor.parse(call[1]), Cursor.parse(call[2])
+    page = await read_matches(process, start, call[3], context=0, most=500, end=end)
+    assert page.text("p1", budget=500) == "error: in the middle"
+
+
+async def test_budgets_follow_the_end(run: Run, engine: Engine) -> None:
+    """S4.13.answers."""
+    assert default_budget((await run("true")).record) == SUCCESS_BUDGET
+    assert default_budget((await run("exit 3")).record) == FAILURE_BUDGET
+    assert default_budget((await run("kill -9 $$")).record) == FAILURE_BUDGET
+    running = await engine.starts.start(
+        Command(line="sleep 100"), owner=Owner(principal="pages", connection_id="pages")
+    )
+    assert default_budget(running.record) == RUNNING_BUDGET
+    await engine.controls.cancel(running)
+
+
+@pytest.mark.promise("S4.13.binary")
+async def test_binary_data_is_said_and_raw_gives_its_bytes(run: Run, tmp_path: Path) -> None:
+    data = gzip.compress(random.Random(3).randbytes(3000))
+    (tmp_path / "data").write_bytes(data)
+    process = await run(f"echo before; cat {tmp_path}/data; printf '\\nafter\\n'")
+    text = (await read_page(process, BEGINNING)).text("p1", budget=1000)
+    first, mark, last = text.split("\n")
+    assert (first, last) == ("before", "after")
+    said = re.fullmatch(
+        r'\[binary: ([\d,]+) bytes, looks like gzip, first bytes 1f 8b 08 00; write it to a file instead: cursor="(\S+)" end="(\S+)" raw=true\]',
+        mark,
+    )
+    assert said is not None
+    page = await read_page(process, Cursor.parse(said[2]), Cursor.parse(said[3]), raw=True)
+    header, *digits = page.text("p1", budget=50_000).split("\n")
+    assert header == "[binary data as hexadecimal digits]"
+    assert bytes.fromhex("".join(digits)) == data + b"\n"
+
+
+@pytest.mark.promise("S4.13.binary")
+async def test_megabytes_of_binary_data_are_one_line_unless_text_is_among_them(run: Run) -> None:
+    process = await run("head -c 2000000 /dev/urandom")
+    text = (await read_page(process, BEGINNING)).text("p1", budget=1000)
+    assert re.fullmatch(r"\[binary: 2,000,000 bytes[^\n]*\]", text)
+    process = await run("head -c 300000 /dev/urandom; seq 300000; head -c 300000 /dev/urandom")
+    text = (await read_page(process, BEGINNING)).text("p1", budget=1000)
+    assert len(re.findall(r"\[binary: ", text)) == 2
+
+
+@pytest.mark.promise("S4.13.grep")
+async def test_a_search_shows_the_first_and_the_last_of_many_matches_and_counts_all(run: Run) -> None:
+    process = await run("seq 100000")
+    page = await read_matches(process, BEGINNING, "7$", context=0, most=300)
+    lines = page.text("p1", budget=300).split("\n")
+    assert lines[:3] == ["7", "17", "27"]
+    assert lines[-1] == "99997"
+    (mark,) = [line for line in lines if line.startswith("[")]
+    found = re.fullmatch(
+        r'\[10000 lines match; (\d+) not shown: read\(id="p1", cursor="(\S+)", end="(\S+)", grep="7\$"\)\]',
+        mark,
+    )
+    assert found is not None
+    assert int(found[1]) == 10_000 - len(lines) + 1
+    rest = await read_matches(
+        process, Cursor.parse(found[2]), "7$", context=0, most=300, end=Cursor.parse(found[3])
+    )
+    assert rest.matches is not None
+    assert rest.matches.count == int(found[1])
+
+
+@pytest.mark.promise("S4.13.grep")
+async def test_lines_around_a_match_are_shown_across_what_was_skipped(run: Run) -> None:
+    """Each of the neighbours may lie in another turn of 256 KiB."""
+    process = await run("seq 200000; echo; printf '\\033[31mneedle\\033[0m\\n'; seq 200000")
+    for number in (44_444, 81_234, 199_999):
+        page = await read_matches(process, BEGINNING, f"^{number}$", context=2, most=500)
+        wanted = [str(one) for one in range(number - 2, number + 3)]
+        wanted[-1] = wanted[-1] if number != 199_999 else ""
+        assert page.text("p1", budget=500).split("\n")[:5] == wanted
+    page = await read_matches(process, BEGINNING, "^needle$", context=1, most=500)
+    assert page.text("p1", budget=500) == "\nneedle\n1"
+
+
+@pytest.mark.promise("S4.13.grep")
+async def test_a_pattern_that_would_backtrack_for_ever_searches_ten_megabytes(run: Run) -> None:
+    process = await run("head -c 10000000 /dev/zero | tr '\\0' a; echo b")
+    for pattern in ("(a+)+$", "(a|aa)*c", "(x+x+)+y"):
+        begin = time.process_time()
+        page = await read_matches(process, BEGINNING, pattern, context=0, most=500)
+        assert page.cursor == Cursor(10_000_002, 0)
+        assert time.process_time() - begin < 10
+    with pytest.raises(InvalidRequest):
+        await read_matches(process, BEGINNING, "a" * 10_240, context=0, most=500)
+    page = await read_matches(process, BEGINNING, "(?=b)", context=0, most=500)
+    assert page.text("p1", budget=500).startswith("[grep is no regular expression")
+
+
+@pytest.mark.thorough
+@pytest.mark.promise("S4.13.answers")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "head -c 50000000 /dev/zero | tr '\\0' x; echo; echo end",
+        "yes 'some line of output' | head -c 200000000; echo end",
+        "head -c 50000000 /dev/zero | sed 's/\\x00/\\xc3\\xa9/g'; echo; echo end",
+    ],
+    ids=["one line of 50 MB", "200 MB", "one line of wide characters"],
+)
+async def test_a_flood_costs_what_its_ends_cost(run: Run, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = await run(line)
+    read: list[int] = []
+    look = OutputLog.look
+
+    def counted(self: OutputLog, stream: int, size: int, offset: int) -> tuple[bytes, object]:
+        data, hidden = look(self, stream, size, offset)
+        read.append(len(data))
+        return data, hidden
+
+    monkeypatch.setattr(OutputLog, "look", counted)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    text = (await read_page(process, BEGINNING)).text("p1", budget=2500)
+    assert sum(read) < 12 * 1024 * 1024
+    assert len(read) < 150
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # KiB
+    assert len(text) < 2500 + 300
+    assert text.endswith("end")
+    assert text[:10] in {"x" * 10, "some line ", "é" * 10}
+    tail = (await read_tail(process, 1)).text("p1", budget=500)
+    assert tail.endswith("end")
