@@ -62,11 +62,12 @@ STEP_FORMS = (
     ),
     StepForm(
         "pip",
-        r"\s*(?:Collecting|Downloading|Using cached|Requirement already satisfied:|Obtaining dependency information for|Preparing metadata"
+        r"\s+[━╸╺]+[━╸╺ ]* \d|\s*(?:Processing|Collecting|Downloading|Using cached|Requirement already satisfied:|Obtaining dependency information for|Preparing metadata"
         r"|Getting requirements to build|Installing build dependencies|Installing backend dependencies|Building wheel for|Created wheel for"
         r"|Stored in directory:) \S",
         (
             "Collecting rich>=13",
+            "     ━━━━━━━━━━━━━━━━ 240.1/240.1 kB 9.1 MB/s eta 0:00:00",
             "  Downloading rich-13.7.0-py3-none-any.whl (240 kB)",
             "Requirement already satisfied: six in ./lib",
         ),
@@ -74,9 +75,13 @@ STEP_FORMS = (
     ),
     StepForm(
         "npm, pnpm, yarn",
-        r"npm (?:http fetch|timing|sill|verb|silly|verbose) |npm (?:warn|WARN) deprecated |Progress: resolved \d|➤ YN0013:|➤ YN0019:"
+        r"npm (?:http fetch|http cache|timing|sill|verb|silly|verbose) |npm (?:warn|WARN) deprecated |Progress: resolved \d|➤ YN0013:|➤ YN0019:"
         r"|info There appears|\[\d/\d\] [^\w\s]*\s*\w+ packages",
-        ("npm http fetch GET 200 https://registry.npmjs.org/a 12ms", "npm warn deprecated glob@7.2.3: old"),
+        (
+            "npm http fetch GET 200 https://registry.npmjs.org/a 12ms",
+            "npm http cache a@https://registry.npmjs.org/a.tgz 0ms (cache hit)",
+            "npm warn deprecated glob@7.2.3: old",
+        ),
         "npm warn using --force",
     ),
     StepForm(
