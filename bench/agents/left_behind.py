@@ -39,6 +39,16 @@ def end_marked(mark: str) -> None:
         time.sleep(0.02)
 
 
+def await_end(pid: int) -> None:
+    """Wait until a process is gone, for some seconds at most (blocks)."""
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}/environ").exists() and time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+        time.sleep(0.02)
+
+
 def marked_processes(mark: str) -> dict[int, str]:
     """Return the command line of each living process with the mark in its environment, by pid."""
     wanted = f"{MARK}={mark}".encode()

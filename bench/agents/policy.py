@@ -38,6 +38,7 @@ class _Pursuit:
     answered: int = 0
     turns: int = 0
     waited_s: float = 0.0
+    is_given_up: bool = False
     tried: set[str] = field(default_factory=set)
 
     def take(self, view: View) -> None:
@@ -131,6 +132,7 @@ class ScriptedAgent:
     def _ask(self, use: ToolUse, pursuit: _Pursuit, *, handle: str = "") -> Turns[View]:
         (reply,) = yield (use,)
         view = self._adapter.view(use, reply, handle=handle)
+        pursuit.is_given_up = reply.is_given_up
         pursuit.take(view)
         pursuit.tried.add(use.text)
         return view
@@ -232,13 +234,17 @@ class ScriptedAgent:
                 pursuit.answered, pursuit.unread = 0, ""
             if again.text not in pursuit.tried:
                 return again
+        if pursuit.is_given_up and isinstance(step, Do):
+            # The host gave up and nothing was seen: once more, with no input to wait for and no time to hang.
+            line = f"timeout {self._minute_s / 6:g} {step.command} </dev/null"
+            again = self._adapter.run(Work(command=line))
+            if again.text not in pursuit.tried:
+                return again
         for use in self._adapter.reads(view, step.clue):
             if use.text not in pursuit.tried:
                 return use
         if isinstance(step, Do) and step.clue:
-            again = self._adapter.run(
-                Work(command=f"({step.command}) 2>&1 | grep -nE -C 2 {_quoted(step.clue)} | head -n 60")
-            )
+            again = self._adapter.run(Work(command=_searched(step.command, step.clue)))
             if again.text not in pursuit.tried:
                 return again
         return None
@@ -255,7 +261,11 @@ class ScriptedAgent:
         handle = self._handles.get(step.name, "")
         if not handle:
             return ""
-        view = yield from self._wait(pursuit, handle)
+        look = self._adapter.peek(handle) if step.is_news and not handle.startswith("shell:") else None
+        if look is None:
+            view = yield from self._wait(pursuit, handle)
+        else:
+            view = yield from self._ask(look, pursuit, handle=handle)
         while pursuit.turns < _MOST_TURNS and not pursuit.is_satisfied:
             if view.state == "ended":
                 following = self._after_end(pursuit, view)
@@ -302,12 +312,15 @@ class ScriptedAgent:
         """Stop a process that is not needed any more, by its tool or by the shell."""
         if not handle:
             return ""
-        use = self._adapter.stop(handle) if not handle.startswith("shell:") else None
-        if use is None and handle.startswith("shell:"):
+        if handle.startswith("shell:"):
             pid = handle.split(":")[1]
-            use = self._adapter.run(
-                Work(command=f"kill {pid}; sleep 0.5; kill -0 {pid} && kill -9 {pid}; echo stopped")
-            )
+            line = f"kill {pid}; sleep 0.5; kill -0 {pid} && kill -9 {pid}; echo stopped"
+            use: ToolUse | None = self._adapter.run(Work(command=line))
+        else:
+            use = self._adapter.stop(handle)
+        if use is None and (listing := self._adapter.look_up()) is not None:
+            (listed,) = yield (listing,)
+            use = self._adapter.stop_listed(listed.text)
         if use is None:
             return ""
         (reply,) = yield (use,)
@@ -317,6 +330,14 @@ class ScriptedAgent:
 def is_shown(fact: str, text: str) -> bool:
     """Return whether a text shows a fact."""
     return re.search(fact, text, re.MULTILINE) is not None
+
+
+def _searched(command: str, clue: str) -> str:
+    """Return the line that runs a command again and shows what is looked for, not what an earlier filter has left."""
+    whole = re.sub(r"\|\s*(tail|head)\b[^|]*$", "", command).strip()
+    # A clue that describes its surroundings is for lines too long to be shown.
+    flags = "-noE" if clue.startswith(".") else "-nE -C 2"
+    return f"({whole}) 2>&1 | grep {flags} {_quoted(clue)} | head -n 60"
 
 
 def _quoted(text: str) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -11,7 +12,17 @@ from pathlib import Path
 
 import outlive
 from bench.agents.adapters.adapter import Adapter
+from bench.agents.adapters.documents import DocumentsAdapter
 from bench.agents.adapters.lean import LeanAdapter
+from bench.agents.adapters.peers import (
+    BashCommandAdapter,
+    DesktopCommanderAdapter,
+    ServerCommandsAdapter,
+    TerminalMcpAdapter,
+)
+from bench.agents.adapters.shells import ClaudeAdapter, CodexAdapter
+from bench.agents.left_behind import await_end
+from bench.agents.tokens import PEERS
 from bench.context import clean_environment
 
 _PORTS = ("OUTLIVE_JSONRPC_PORT", "OUTLIVE_MCP_PORT", "OUTLIVE_REST_PORT", "OUTLIVE_BRIDGE_PORT")
@@ -45,7 +56,6 @@ class Contestant:
         own_words: What names its own programs in their command lines: they are no work of the agent's.
         env: What is added to its environment.
         clean: Ends what it keeps beside the child of the host.
-        is_ours: Whether a restart of the host must not stop the commands.
         missing: Why it can not be started here; "" where it can.
     """
 
@@ -75,8 +85,10 @@ def _outlive(label: str, adapter: type[Adapter]) -> Contestant:
 
     def clean(around: Surroundings) -> None:
         with contextlib.suppress(OSError, ValueError, KeyError):
-            server = json.loads((around.state_dir / "server.json").read_text())
-            os.kill(int(server["pid"]), 15)
+            pid = int(json.loads((around.state_dir / "server.json").read_text())["pid"])
+            os.kill(pid, signal.SIGTERM)
+            # Until it is gone it would start a keeper anew.
+            await_end(pid)
         subprocess.run(
             [program, "keeper", "stop", "--kill", "--state-dir", str(around.state_dir)],
             env=clean_environment(),
@@ -96,4 +108,69 @@ def _outlive(label: str, adapter: type[Adapter]) -> Contestant:
     )
 
 
-CONTESTANTS: dict[str, Contestant] = {one.label: one for one in (_outlive("lean", LeanAdapter),)}
+def _package(label: str, version: str, words: list[str], adapter: type[Adapter], *own: str) -> Contestant:
+    """Return a server of `scripts/agent-peers.sh`, whose program is a path below its folder."""
+    return Contestant(
+        label=label,
+        version=version,
+        words=lambda _: words,
+        adapter=adapter,
+        own_words=(str(PEERS), *own),
+        missing="" if Path(words[-1]).exists() else "not installed (scripts/agent-peers.sh)",
+    )
+
+
+def _npm(label: str, program: str, adapter: type[Adapter]) -> Contestant:
+    return _package(label, _npm_version(program), ["node", str(PEERS / "node_modules" / program)], adapter)
+
+
+def _npm_version(program: str) -> str:
+    """Return name and version of the package that a program of `node_modules` belongs to."""
+    parts = program.split("/")
+    name = "/".join(parts[:2]) if program.startswith("@") else parts[0]
+    with contextlib.suppress(OSError):
+        about = json.loads((PEERS / "node_modules" / name / "package.json").read_text())
+        return f"{name} {about['version']}"
+    return name
+
+
+def _pip_version(name: str) -> str:
+    found = list(PEERS.glob(f"python/lib/python3*/site-packages/{name.replace('-', '_')}-*.dist-info"))
+    return f"{name} {found[0].name.split('-')[1].removesuffix('.dist')}" if found else name
+
+
+def _own_bash() -> Contestant:
+    root = Path(__file__).resolve().parent.parent.parent
+    return Contestant(
+        label="own-bash",
+        version="a model of Claude Code's own Bash",
+        words=lambda _: [sys.executable, "-m", "bench.peers.own_bash"],
+        adapter=ClaudeAdapter,
+        own_words=("bench.peers.own_bash",),
+        env=lambda around: {"OWN_BASH_MINUTE_S": f"{around.minute_s:g}", "PYTHONPATH": str(root)},
+    )
+
+
+CONTESTANTS: dict[str, Contestant] = {
+    one.label: one
+    for one in (
+        _outlive("lean", LeanAdapter),
+        _outlive("claude", ClaudeAdapter),
+        _outlive("codex", CodexAdapter),
+        _outlive("documents", DocumentsAdapter),
+        _own_bash(),
+        _npm(
+            "desktop-commander",
+            "@wonderwhy-er/desktop-commander/dist/index.js",
+            DesktopCommanderAdapter,
+        ),
+        _npm("bash-command", "bash-command-mcp/dist/index.js", BashCommandAdapter),
+        _npm("server-commands", "mcp-server-commands/build/index.js", ServerCommandsAdapter),
+        _package(
+            "terminal-mcp",
+            _pip_version("terminal-mcp"),
+            [str(PEERS / "python" / "bin" / "terminal-mcp")],
+            TerminalMcpAdapter,
+        ),
+    )
+}

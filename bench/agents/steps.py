@@ -43,11 +43,15 @@ class Do:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follow:
-    """Look at a process that an earlier step has left running, until the facts are there."""
+    """Look at a process that an earlier step has left running, until the facts are there.
+
+    `is_news`: they are there already, as new output; else they come when it ends.
+    """
 
     name: str
     facts: tuple[str, ...]
     clue: str = ""
+    is_news: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

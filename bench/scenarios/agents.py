@@ -43,7 +43,7 @@ def run(bench: Bench) -> Section:
         section.notes.append(f"nothing is measured: {reason}")
         return section
     with counter:
-        missing: dict[str, str] = {}
+        missing = {one: CONTESTANTS[one].missing for one in servers if CONTESTANTS[one].missing}
         for name in tasks:
             for label in alternate([one for one in servers if one not in missing], runs):
                 if label in missing:

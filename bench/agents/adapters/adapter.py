@@ -105,6 +105,14 @@ class Adapter(ABC):
         """Return the call that stops a process."""
         return None
 
+    def look_up(self) -> ToolUse | None:
+        """Return the call whose answer `stop_listed` finds the process in that `stop` cannot name."""
+        return None
+
+    def stop_listed(self, listed: str) -> ToolUse | None:
+        """Return the call that stops the process which was started last, as a list names it."""
+        return None
+
     def recall(self) -> ToolUse | None:
         """Return the call that lists what has run."""
         return None

@@ -1,10 +1,10 @@
 """The tasks: 21 that the goal is measured on, and more of other kinds that no text of ours was written for."""
 
 from bench.agents.steps import Task
-from bench.agents.tasks import builds, dialogs, lives, outputs
+from bench.agents.tasks import builds, dialogs, held_out, lives, outputs
 
 __all__ = ["TASKS"]
 
 TASKS: dict[str, Task] = {
-    task.name: task for task in (*builds.TASKS, *outputs.TASKS, *dialogs.TASKS, *lives.TASKS)
+    task.name: task for task in (*builds.TASKS, *outputs.TASKS, *dialogs.TASKS, *lives.TASKS, *held_out.TASKS)
 }
