@@ -62,6 +62,14 @@ TARGETS = {
     "cli_grep_first": Target("logs --grep over 1 GB, found in the first line", "<=", 1, "s"),
     "cli_grep_last": Target("logs --grep over 1 GB, found in the last line", "<=", 1, "s"),
     "cli_grep_memory": Target("logs --grep over 1 GB: memory", "<=", 50, "MB"),
+    "agents_tokens": Target(
+        "21 tasks of an agent over lean: tokens of calls and answers", "<=", 12_000, "tokens"
+    ),
+    "agents_calls": Target("21 tasks of an agent over lean: calls", "<=", 50, "calls"),
+    "agents_done": Target("21 tasks of an agent over lean: done", ">=", 100, "% done"),
+    "agents_held_out": Target("held-out tasks of an agent over lean: done", ">=", 100, "% done"),
+    "agents_left": Target("21 tasks of an agent over lean: left running", "<=", 0, "left behind"),
+    "agents_schema": Target("the lean tools' schemas", "<=", 700, "tokens"),
     "live_keeper": Target("1000 live processes: keeper and shims", "<=", 500, "KB a process"),
     "live_server": Target("1000 live processes: server", "<=", 10, "KB a process"),
     "live_threads": Target("1000 live processes: threads of the server", "<=", 0, "more"),

@@ -12,6 +12,14 @@ from bench.measure import Section
 
 _CORE = "the 21 tasks"
 _HELD_OUT = "held-out tasks"
+_JUDGED = "lean"
+_GOALS = (
+    ("agents_tokens", _CORE, "tokens"),
+    ("agents_calls", _CORE, "calls"),
+    ("agents_done", _CORE, "% done"),
+    ("agents_left", _CORE, "left behind"),
+    ("agents_held_out", _HELD_OUT, "% done"),
+)
 
 
 def show(console: Console, trials: Sequence[Trial]) -> None:
@@ -62,12 +70,21 @@ def _short(value: float) -> str:
 
 def enter(section: Section, trials: Sequence[Trial]) -> None:
     """Enter the totals of each run into a section, and judge ours."""
-    for server in dict.fromkeys(trial.server for trial in trials):
+    done_by: dict[str, set[str]] = {}
+    for trial in trials:
+        done_by.setdefault(trial.server, set()).add(trial.task)
+    for server in done_by:
         mine = [trial for trial in trials if trial.server == server]
         section.add(f"{server}: schema", "tokens", value=mine[0].schema_tokens)
         for group, is_held_out in ((_CORE, False), (_HELD_OUT, True)):
             for chosen in _runs([trial for trial in mine if TASKS[trial.task].is_held_out is is_held_out]):
                 _enter_run(section, f"{server}: {group}", chosen)
+    # A goal is about all tasks of its group: a choice of them says nothing.
+    for key, group, unit in _GOALS:
+        wanted = {name for name, task in TASKS.items() if task.is_held_out is (group == _HELD_OUT)}
+        if wanted <= done_by.get(_JUDGED, set()):
+            section.judge(key, f"{_JUDGED}: {group}", unit=unit)
+    section.judge("agents_schema", f"{_JUDGED}: schema", unit="tokens")
 
 
 def _runs(trials: Sequence[Trial]) -> list[list[Trial]]:

@@ -81,7 +81,10 @@ class LeanAdapter(Adapter):
             return named
         if omitted > _READ_ON_BYTES:
             return [search, *named]
-        return [*named, ToolUse(tool="read", arguments={"id": view.handle}), search]
+        if omitted:
+            return [*named, search]
+        # Nothing was left out: reading it again would show the same.
+        return named if view.has_output else [*named, ToolUse(tool="read", arguments={"id": view.handle})]
 
     def send(self, handle: str, text: str) -> ToolUse | None:
         """See `Adapter.send`."""

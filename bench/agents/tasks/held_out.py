@@ -239,7 +239,7 @@ TASKS = tuple(
             "What does the stock service say of recalled batches?",
             {"stock.py": _JSON},
             "",
-            (Do(command="./stock.py", facts=(r"RECALLED batch 77",), clue=".{0,80}RECALLED.{0,40}"),),
+            (Do(command="./stock.py", facts=(r"RECALLED batch 77",), clue='.RECALLED[^"]*'),),
         ),
         (
             "unicode",
