@@ -5,21 +5,23 @@ tests/house/test_promises.py holds that every promise of a built door has a test
 Ids are stable: a promise may gain sub-ids ("S0.6.utf8"), it never changes its meaning.
 S0 = JSON-RPC over WebSocket, S1 = command tools, S3 = terminal bridge, S4 = MCP and process management,
 C = the Python client, R = REST, M = one endpoint for raw and official MCP clients, W = words that mean the same everywhere,
-T = a terminal over WebSocket, A = access, F = faults of the machine.
+T = a terminal over WebSocket, A = access, F = faults of the machine, N = notices.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tests.promised import bridge, client, docker, jsonrpc, mcp, rest, security, terminal, terminals
+from tests.promised import bridge, client, docker, jsonrpc, mcp, notices, rest, security, terminal, terminals
 
-Door = Literal["jsonrpc", "mcp", "rest", "bridge", "terminals", "client", "terminal", "docker", "security"]
+Door = Literal[
+    "jsonrpc", "mcp", "rest", "bridge", "terminals", "client", "terminal", "docker", "security", "notices"
+]
 DOORS: frozenset[str] = frozenset(get_args(Door))
 
 # A door belongs here once it is built: from then on each of its promises needs a test.
 BUILT_DOORS: frozenset[Door] = frozenset(
-    {"jsonrpc", "mcp", "rest", "bridge", "terminals", "client", "terminal", "docker", "security"}
+    {"jsonrpc", "mcp", "rest", "bridge", "terminals", "client", "terminal", "docker", "security", "notices"}
 )
 
 
@@ -42,6 +44,7 @@ _BY_DOOR: Mapping[Door, Mapping[str, str]] = {
     "terminal": terminal.SENTENCES,
     "docker": docker.SENTENCES,
     "security": security.SENTENCES,
+    "notices": notices.SENTENCES,
 }
 
 PROMISES: tuple[Promise, ...] = tuple(

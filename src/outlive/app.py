@@ -38,6 +38,9 @@ from outlive.late_services import mcp_service, rest_service
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
+from outlive.observability.notify.desktop import Desktop
+from outlive.observability.notify.notice_sender import NoticeChannel, NoticeSender
+from outlive.observability.notify.webhook import Webhook
 from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.access import Access, Scope
 from outlive.policy.redaction import Redactor
@@ -99,6 +102,7 @@ class Application:
         self._process_log = ProcessLog()
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
+        self._channels = _channels(settings)
         self._take = counting(settings.max_request_rate)
         self.terminals = terminals = terminals_of(engine, max_output_bytes=settings.max_output_bytes)
         self._jsonrpc = JsonRpcFrontend(
@@ -214,6 +218,11 @@ class Application:
             if await asyncio.to_thread(os.path.isdir, self._containers_folder):
                 await engine.queries.known()  # none may be taken for one that no process uses
             await self._containers.open()
+            if self._channels:
+                shows_line = settings.notify_last_line
+                await self._stack.enter_async_context(
+                    NoticeSender(engine, self._channels, shows_last_line=shows_line)
+                )
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)
             await self._stack.enter_async_context(self._rest)
@@ -326,6 +335,16 @@ def redactor_of(settings: Settings) -> Redactor:
         return Redactor(patterns=False)
     own = [settings.mcp_api_key.encode()]
     return Redactor(patterns=settings.redact == "all", values=own, extra=extra)
+
+
+def _channels(settings: Settings) -> list[NoticeChannel]:
+    """Return the ways to notify that the operator has named; the first settles what is owed."""
+    found: list[NoticeChannel] = []
+    if settings.notify_webhook:
+        found.append(Webhook(settings.notify_webhook))
+    if settings.notify_desktop:
+        found.append(Desktop(os.environ))
+    return found
 
 
 def _audit_log(settings: Settings, layout: Layout, redactor: Redactor) -> AuditLog:

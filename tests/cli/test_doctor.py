@@ -37,6 +37,7 @@ _NAMES = {
     "cgroup v2",
     "cgroup v1 freezer",
     "capacity",
+    "desktop notices",
     "pipe pages",
     "shims",
     "IPv6 loopback",
@@ -84,7 +85,7 @@ def test_what_a_kernel_lacks_is_said_with_what_follows(
     for name in ("splice", "pidfd_open", "memfd_create", "posix_spawn"):
         monkeypatch.setattr(os, name, _missing)
     monkeypatch.setattr(probes, "punch_hole", _missing)
-    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    monkeypatch.setattr(shutil, "which", lambda _name, **_where: None)
     monkeypatch.setattr(capacity, "most_processes", lambda _limit, _prepared: 7)
     monkeypatch.setattr(probes, "become_subreaper", lambda: None)
     found = {finding.name: finding for finding in probes.find_out(str(tmp_path))}

@@ -81,6 +81,7 @@ def _py(program: str) -> str:
     return f"{_PYTHON} -c {shlex.quote(program)}"
 
 
+@pytest.mark.promise("N.noticed")
 @pytest.mark.parametrize(
     ("line", "pty", "kind"),
     [
@@ -150,6 +151,7 @@ _SERVES = _LISTENS_BESIDE.format(words="ready, press q to quit", end="\n")
 _ASKS = _LISTENS_BESIDE.format(words="Enter a value: ", end="\x1b[0m")
 
 
+@pytest.mark.promise("N.noticed")
 @pytest.mark.parametrize(
     ("line", "pty"),
     [

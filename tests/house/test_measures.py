@@ -11,8 +11,8 @@ from scripts.measure import house
 _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
-    "python files": 390,
-    "code lines": 48_400,
+    "python files": 398,
+    "code lines": 49_000,
     "people as subjects": 9,
     "modules named by a gerund": 0,
     "files under 40 lines": 8,

@@ -214,6 +214,7 @@ _WIRE_NAMES = {
     "grace_s": "grace",
     "cpu_s": "cpu",
     "secret_names": "env_secrets",
+    "is_person_asked": "person_asked",
 }
 # How members are read that are no plain JSON here; null stays None.
 _READERS: Mapping[str, Callable[[Any], object]] = {

@@ -51,6 +51,7 @@ class StartOptions(FlagOptions, total=False):
     backend: Where it runs: "local", "docker", or the name of a node; the server's default otherwise. image, isolation
         ("session" or "strict"): of what image its container is, and whether it has one of its own.
     grant: What it may do with the server itself, by a token of its own that counts while it runs: "run", "read:1h".
+    notify: True, or some of "end", "failure" and "question": a person is notified of these, as the server's operator chose.
     umask, nice: What it begins with (0o022; -20 to 19, as far as its server may); this program's own by default.
     process_id: Its name, a ULID in lower case; one is made otherwise. Starting with it again starts nothing twice.
     """
@@ -72,6 +73,7 @@ class StartOptions(FlagOptions, total=False):
     after_exit: Literal["keep", "kill", "wait"]
     limits: Mapping[str, float]
     script: str | None
+    notify: bool | Sequence[Literal["end", "failure", "question"]]
     umask: int | None
     nice: int | None
     process_id: str

@@ -20,7 +20,7 @@ _FULL_PAUSE_S = 0.25
 _WAIT_S = 45.0  # of one `wait` request; for a process that takes longer another one follows
 _PAGE_BYTES = 256 * 1024  # the largest page
 
-Until = Literal["complete", "closed"]
+Until = Literal["complete", "closed", "input"]
 _Follower = Callable[[ProcessId, Cursor, bool | None], AsyncFollow]
 
 
@@ -92,7 +92,9 @@ class AsyncProcess:
         """Return once it has ended and its output is whole, or (`is_complete` False) when the time is up.
 
         The process goes on after the time is up. With `until="closed"` the streams must have ended too: descendants may hold
-        them open for longer. Cancellation: safe; the process goes on.
+        them open for longer. With `until="input"` it returns once it waits for input, too (`ProcessInfo.waiting`).
+
+        Cancellation: safe; the process goes on.
         """
         deadline = None if timeout_s is None else self._world.now() + timeout_s
         while True:

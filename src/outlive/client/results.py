@@ -94,7 +94,9 @@ class ProcessInfo:
 
     `state` is one of queued, starting, running, paused, stopping, exited, signaled, failed_to_start, lost; `cause` one of
     cancel, timeout, output_limit, oom, shutdown, approval_denied, approval_expired, or None for a natural end. `waits_for`
-    says what a queued one waits for ("approval" or "group"), `hint` what a person has to do for that. `is_complete`: it has ended
+    says what a queued one waits for ("approval" or "group"), `hint` what a person has to do for that. `waiting` is "input" or "password" where a
+    process is watched (it was waited for until "input", or started with `notify`) and waits for that, and `is_person_asked` that a
+    person was notified. `is_complete`: it has ended
     and its output is whole. `is_closed`: no process can write to its streams any more. `descendants` counts the living processes
     of its tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and `features` the
     parts of it that took effect; `secret_names` are its `env_secrets`. `location` says where it runs ("backend", "image",
@@ -135,6 +137,8 @@ class ProcessInfo:
     features: tuple[str, ...]
     secret_names: tuple[str, ...]
     waits_for: str | None = None
+    waiting: str | None = None
+    is_person_asked: bool = False
     hint: str | None = None
     location: Mapping[str, str] | None = None
     is_unknown: bool = False

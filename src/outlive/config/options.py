@@ -342,7 +342,7 @@ class Option:
     @property
     def is_secret(self) -> bool:
         """Whether the value is never shown."""
-        return self.kind in {"key", "addresses"}  # an address may have a token in it
+        return self.kind in {"key", "addresses", "url"}  # an address may have a token in it
 
     @property
     def is_switch(self) -> bool:

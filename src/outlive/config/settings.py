@@ -15,6 +15,7 @@ from outlive.config.access_settings import (
     PortOptions,
 )
 from outlive.config.docker_settings import ContainerOptions
+from outlive.config.notify_settings import NotifySettings
 from outlive.config.options import (
     Option,
     option,
@@ -34,6 +35,7 @@ from outlive.core.tool_sets import listed_tool_sets
 class Settings(
     ContainerOptions,
     SandboxOptions,
+    NotifySettings,
     AuditSettings,
     PolicySettings,
     AccessSettings,

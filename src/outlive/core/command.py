@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from outlive.core.errors import InvalidRequest
 from outlive.core.location import Isolation
@@ -153,6 +153,9 @@ Stdio = Literal["pipes", "merge", "pty"]
 Stdin = Literal["none", "pipe", "lent"]
 OnLimit = Literal["truncate", "block", "kill"]
 AfterExit = Literal["keep", "kill", "wait"]
+# What a process may ask to be notified of: its end, an end that is a failure, a wait for input.
+NotifyEvent = Literal["end", "failure", "question"]
+NOTIFY_EVENTS: tuple[NotifyEvent, ...] = get_args(NotifyEvent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +184,7 @@ class Command:
     of what stands before it (`engine.commands.unfiltered`); a wish, heeded where nothing else changes by it.
 
     `grant` asks for a token of the command's own ("run", "read:1h"); `granted` is what the engine made of it, and no caller
-    sets it.
+    sets it. `notify` names the events that the operator's webhook and desktop are notified of.
     """
 
     line: str | None = None
@@ -222,6 +225,7 @@ class Command:
     granted: Grant | None = None
     umask: int | None = None
     nice: int | None = None
+    notify: tuple[NotifyEvent, ...] = ()
 
     @property
     def text(self) -> str:

@@ -43,6 +43,11 @@ class Layout:
         return f"{self.root}/waiting"
 
     @property
+    def notices(self) -> str:
+        """Folder of the notices that are owed, a file for each process, named by its id."""
+        return f"{self.root}/notices"
+
+    @property
     def notes(self) -> str:
         """Folder of the guardian's notes about commands it reaped, named <pid>.<start ticks>."""
         return f"{self.root}/notes"

@@ -59,7 +59,8 @@ class ProcessRecord:
     `output_lost`: some of its output is not in the log, and no gap stands for it; `lost_bytes` says how much, if that is
     known. `approval`: the approval that it needed; not known for a process that only the index remembers. `terminal`: it is
     the shell of one. `grant`: the token of its own, while it runs. `waiting`: what
-    it was found to wait for; known only while it is watched (`engine.processes.question_watch`). `redacted`: how many secrets are redacted in `command` (in
+    it was found to wait for; known only while it is watched (`engine.processes.question_watch`). `is_person_asked`: a
+    person was notified of that. `redacted`: how many secrets are redacted in `command` (in
     all of it, even where it is shown cut). Times are aware UTC, sizes bytes.
     """
 
@@ -90,6 +91,7 @@ class ProcessRecord:
     lost_bytes: int | None = None
     descendants: int = 0
     waiting: Waiting = "no"
+    is_person_asked: bool = False
     is_detached: bool = False
     timeout_s: float | None = None
     grace_s: float = 10.0
@@ -150,6 +152,10 @@ class ProcessRecord:
     def wire_exit_code(self) -> int | None:
         """The exit code as S0 shows it: 0..255, minus the signal number, or None (promise S0.9)."""
         return -self.exit_signal if self.exit_signal is not None else self.exit_code
+
+
+# What a wait for a process is about: it is complete; its streams are closed, too; or it waits for input, or is complete.
+WaitUntil = Literal["complete", "closed", "input"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

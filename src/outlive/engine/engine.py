@@ -37,10 +37,12 @@ from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.grants import Grants
 from outlive.engine.starts.names import CommandIds, ShortIds, StartKeys, StartNames
+from outlive.engine.starts.notice_requests import NoticeRequests
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.engine.starts.starts import Preparation, Starts
 from outlive.engine.starts.typed_lines import TypedLines
 from outlive.keeper.common.disk import Reserve, probe
+from outlive.store.owed_notices import OwedNotices
 from outlive.store.queue_store import QueueStore
 from outlive.store.registry import Registry
 
@@ -63,6 +65,7 @@ class Engine:
         approvals: Commands that wait for a person.
         typed_lines: Judges lines that are typed into a shell that runs already.
         events: Publishes what happens.
+        notices: Which processes a notice is owed for.
         questions: Notices which of the watched processes wait for input.
         health: Whether commands can be started just now.
         disk: Why the state folder cannot be written, if it cannot.
@@ -86,6 +89,7 @@ class Engine:
         self._ids = CommandIds(self._registry)
         self.disk = DiskWatch(root, self._registry)
         self.events = EventPublisher()
+        self.notices = OwedNotices(self._layout)
         self.questions = QuestionWatch(backend, events=self.events)
         self.redaction = Redaction(settings.redactor, Secrets(), hides_values=settings.hides_secrets)
         self.sandboxes = Sandboxes(
@@ -142,6 +146,7 @@ class Engine:
             recovery=self._recovery,
             reconciliation=self.reconciliation,
             redaction=self.redaction,
+            questions=self.questions,
         )
         self.connections = ConnectionProcesses(table, self._recovery)
         self.grants = Grants(self._processes, self.settings)
@@ -195,6 +200,7 @@ class Engine:
             table=table,
             outcomes=outcomes,
             grants=self.grants,
+            notices=NoticeRequests(settings.notify_on, owed=self.notices, questions=self.questions),
             redaction=self.redaction,
             events=events,
         )
@@ -237,6 +243,7 @@ class Engine:
         stack.push_async_callback(self._feed.close)
         stack.push_async_callback(self.redaction.close)
         await self.disk.open()
+        await asyncio.to_thread(self.notices.open)
         await self._ids.open()
         await self._preparation.open()
         stack.push_async_callback(self._backend.close)

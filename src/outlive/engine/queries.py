@@ -11,7 +11,6 @@ least as much as the process in whose tree it lives. Which processes it sees, it
 import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
 from outlive.backends.contract import Backend
 from outlive.core.command import Profile
@@ -21,11 +20,12 @@ from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.location import HERE, Location
-from outlive.core.process import NOTHING, Observation, Owner, ProcessRecord
+from outlive.core.process import NOTHING, Observation, Owner, ProcessRecord, WaitUntil
 from outlive.engine.processes import process as waiting
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ProcessTable
+from outlive.engine.processes.question_watch import QuestionWatch
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.recovery.recovery import Recovery
 from outlive.store.end_sentences import with_missing
@@ -52,8 +52,9 @@ class Queries:
         recovery: Recovery,
         reconciliation: Reconciliation,
         redaction: Redaction,
+        questions: QuestionWatch,
     ) -> None:
-        """Take what knows of processes: the keeper's word, the registry's rows, the folders."""
+        """Take what knows of processes: the keeper's word, the registry's rows, the folders, what is watched."""
         self._layout = layout
         self._backend = backend
         self._table = table
@@ -61,6 +62,7 @@ class Queries:
         self._recovery = recovery
         self._reconciliation = reconciliation
         self._redaction = redaction
+        self._questions = questions
 
     def live(self, *, principal: str | None = None) -> Iterable[Process]:
         """Return the processes that can still change: running, draining, or with open streams or descendants.
@@ -161,13 +163,15 @@ class Queries:
         log = process.raw_log if raw else process.log
         return log.read(cursor, min(limit_bytes, MAX_PREAD_BYTES))
 
-    async def wait(self, process: Process, *, until: Literal["complete", "closed"] = "complete") -> None:
-        """Return when the process is complete (ended, output whole) or closed (its streams ended too).
+    async def wait(self, process: Process, *, until: WaitUntil = "complete") -> None:
+        """Return when the process is complete (ended, output whole), closed (its streams ended too), or waits for input.
 
         Waits without a deadline of its own: put it under `asyncio.timeout`. Cancellation: safe.
         """
         if until == "complete":
             await waiting.until(process, lambda one: one.is_complete)
+        elif until == "input":
+            await self._questions.until_waiting(process)
         else:
             await waiting.until(process, lambda one: one.is_closed)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outlive.config import Settings
-from outlive.core.command import Limits, Profile
+from outlive.core.command import NOTIFY_EVENTS, Limits, NotifyEvent, Profile
 from outlive.engine.commands.containers import ContainerSettings
 from outlive.engine.commands.policy_check import command_policy
 from outlive.engine.commands.sandbox import SandboxSettings
@@ -29,6 +29,7 @@ class EngineSettings:
     `reader_grace_s` for one that is gone, what waits for a person's approval `approval_timeout_s`.
     `runner` is the path of the native program, which may come to be there later (None: it never will).
     `umask` and `nice` are those of commands whose caller names none (nice None: the keeper's own).
+    `notify_on` are the events that are notified of where a process asks for it: none without a webhook and a desktop.
     `callbacks` is what every command on this machine may do here, by a token of its own (None: nothing).
     `redactor` hides secrets in output, commands' texts and errors; `hides_secrets` also the values of `env_secrets`.
     """
@@ -54,6 +55,7 @@ class EngineSettings:
     umask: int = 0o022
     nice: int | None = None
     callbacks: Scope | None = None
+    notify_on: frozenset[NotifyEvent] = frozenset()
 
     @property
     def is_strict(self) -> bool:
@@ -107,12 +109,19 @@ def engine_settings(
         policy=command_policy(settings),
         approval_timeout_s=settings.approval_timeout_s,
         callbacks=GRANTED_SCOPES.get(settings.callbacks),
+        notify_on=_notified(settings),
         retention=Retention(
             max_age_s=settings.retention_s,
             max_count=settings.retention_count,
             max_bytes=settings.state_quota_bytes,
         ),
     )
+
+
+def _notified(settings: Settings) -> frozenset[NotifyEvent]:
+    if not (settings.notify_webhook or settings.notify_desktop):
+        return frozenset()
+    return frozenset(event for event in NOTIFY_EVENTS if event in settings.notify_on)
 
 
 def _sandbox_settings(settings: Settings) -> SandboxSettings:

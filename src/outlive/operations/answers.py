@@ -100,6 +100,11 @@ class ProcessAnswer(AnswerMembers, kw_only=True, frozen=True):
             "known last."
         ),
     ] = False
+    waiting: Annotated[
+        Literal["input", "password"] | None,
+        Meta(description="What it waits for, where it is watched: after a wait for input, or with notify."),
+    ] = None
+    person_asked: Annotated[bool, Meta(description="A person was notified of what it waits for.")] = False
     redacted: Redacted = 0
     reachable: Reachable = True
 

@@ -11,7 +11,18 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from outlive.core.command import NO_LIMITS, AfterExit, Command, Limits, OnLimit, Stdin, Stdio, parse_umask
+from outlive.core.command import (
+    NO_LIMITS,
+    NOTIFY_EVENTS,
+    AfterExit,
+    Command,
+    Limits,
+    NotifyEvent,
+    OnLimit,
+    Stdin,
+    Stdio,
+    parse_umask,
+)
 from outlive.core.location import Isolation
 from outlive.operations.requests import (
     BackendName,
@@ -169,6 +180,13 @@ class StartOptions(RunOptions, kw_only=True, frozen=True):
         ),
     ] = None
 
+    notify: Annotated[
+        bool | tuple[NotifyEvent, ...],
+        Meta(
+            description="Notify a person, by the operator's webhook or desktop, of its end, failure or question; true: of all."
+        ),
+    ] = False
+
     def __post_init__(self) -> None:
         """Refuse two ways to take the output, too."""
         check_streams(pty=self.pty, merge=self.merge)
@@ -192,6 +210,7 @@ class StartOptions(RunOptions, kw_only=True, frozen=True):
             "project": self.project,
             "key": self.key,
             "grant": self.grant,
+            "notify": NOTIFY_EVENTS if self.notify is True else tuple(self.notify or ()),
         }
 
 

@@ -33,6 +33,7 @@ from outlive.keeper.common.kernel import become_subreaper, pidfd_exit_status, pu
 from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers
 from outlive.keeper.sandbox.cgroups import group_of, mount_point
+from outlive.observability.notify.desktop import why_no_desktop
 
 
 def probe_cgroup_v2() -> tuple[bool, str]:
@@ -163,8 +164,19 @@ def find_out(state_dir: str) -> list[ProbeResult]:
         *_bounds(ask_offers(state_dir)),
         _attempt("IPv6 loopback", _ipv6, "optional", "only 127.0.0.1 is served"),
         _shell(),
+        _desktop(),
         _state_folder(state_dir, folder),
     ]
+
+
+def _desktop() -> ProbeResult:
+    reason = why_no_desktop(os.environ)
+    return ProbeResult(
+        name="desktop notices",
+        is_ok=reason is None,
+        importance="fact",
+        detail=reason or "notify-send, over the session bus",
+    )
 
 
 def _shims(is_program: bool, detail: str) -> ProbeResult:  # noqa: FBT001 - as it was found

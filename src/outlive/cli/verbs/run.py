@@ -202,7 +202,7 @@ def _descriptors() -> Descriptors:
 
 
 def _of_start(
-    member: str, *short: str, metavar: str, more: str = "", kind: Literal["one", "many"] = "one"
+    member: str, *short: str, metavar: str, more: str = "", kind: Literal["one", "many", "switch"] = "one"
 ) -> Parameter:
     """Return the flag for an option that every frontend takes: its sentence is `operations.start`'s; `more` stands behind it."""
 
@@ -286,6 +286,12 @@ _PARAMETERS = (
         flags=("--limit",)
     ),
     *_PASSED,
+    _of_start("notify", metavar="", kind="switch")._replace(default=False),
+    option(
+        "--notify-on",
+        metavar="EVENTS",
+        about="As --notify, of some only: end, failure, question, separated by commas.",
+    ),
     option(
         "--detach-keys",
         metavar="KEYS",
@@ -304,6 +310,9 @@ Exits as the command did. 124: its time was up, 125: outlive failed, 126: not ex
 def run(*, server: ServerFlags, argv: list[str], **wanted: object) -> int:
     """Run the command, and end as it did."""
     passed = {one.name: value for one in _PASSED if (value := wanted.pop(one.name)) is not None}
+    is_notified, events = wanted.pop("notify"), wanted.pop("notify_on")
+    if is_notified or events is not None:
+        passed["notify"] = str(events).split(",") if events is not None else True
     # Every other parameter has the name of a field of `ForegroundOptions`.
     found = {name: tuple(value) if isinstance(value, list) else value for name, value in wanted.items()}
     options = ForegroundOptions(argv=tuple(argv), passed=passed, as_json=server.as_json, **found)  # type: ignore[arg-type] # the parser has typed them

@@ -76,7 +76,8 @@ class ProcessState:
         code: The exit code, or the signal's number; the errno of a start that failed.
         cause: Why it was ended, an index into `CAUSES`.
         descendants: What is left of its tree besides itself.
-        waiting: What it was found to wait for; written by the watch for questions alone.
+        waiting, is_person_asked: What it was found to wait for, and whether a person was notified of that; written by the watch
+            for questions alone.
         has_news: Set by every change here, and reset once a record was made of it (`Process.record`).
     """
 
@@ -90,6 +91,7 @@ class ProcessState:
         "descendants",
         "ended_ns",
         "has_news",
+        "is_person_asked",
         "pid",
         "started_ns",
         "stderr_bytes",
@@ -117,6 +119,7 @@ class ProcessState:
         self.cause = CAUSES.index(record.cause)
         self.descendants = record.descendants
         self.waiting: Waiting = "no"
+        self.is_person_asked = False
         self.has_news = True
 
     @property
@@ -256,6 +259,7 @@ class ProcessState:
             output_lost=output_lost,
             descendants=self.descendants,
             waiting=self.waiting,
+            is_person_asked=self.is_person_asked,
         )
 
     @property

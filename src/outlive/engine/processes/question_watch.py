@@ -90,6 +90,13 @@ class QuestionWatch:
         if (watch is None or not watch.to_end) and (watch := self._enter(process)) is not None:
             watch.to_end = True
 
+    def note_asked(self, process: Process) -> None:
+        """Note that a person was notified of what a process waits for (`ProcessRecord.is_person_asked`), until it waits no more."""
+        status = process.status
+        if status.waiting != "no" and not status.is_person_asked:
+            status.is_person_asked = status.has_news = True
+            process.subscribers.wake()
+
     def input_written(self, process: Process) -> None:
         """Note that a process has got input: it is not known to wait any more, and it is looked at soon."""
         _set(process, "no")
@@ -224,6 +231,7 @@ def _set(process: Process, waiting: Waiting) -> bool:
     if process.status.waiting == waiting:
         return False
     process.status.waiting = waiting
+    process.status.is_person_asked = False
     process.status.has_news = True
     process.subscribers.wake()
     return True

@@ -36,6 +36,7 @@ from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.grants import Grants
 from outlive.engine.starts.names import StartNames
+from outlive.engine.starts.notice_requests import NoticeRequests
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.policy.starters import with_own_deciding
 from outlive.protocols.keeper import encode_spec
@@ -274,6 +275,7 @@ class Starts:
         table: ProcessTable,
         outcomes: StartOutcomes,
         grants: Grants,
+        notices: NoticeRequests,
         redaction: Redaction,
         events: EventPublisher,
     ) -> None:
@@ -288,6 +290,7 @@ class Starts:
         self._approvals = approvals
         self._outcomes = outcomes
         self._grants = grants
+        self._notices = notices
         self._redaction = redaction
         self._events = events
         self._layout = Layout(settings.state_dir)
@@ -331,6 +334,8 @@ class Starts:
             if (known := self._table.live.get(_key_of(process_id))) is not None:
                 return _own(known, owner)
             self._queue.check_unspent(process_id)
+        if command.notify:
+            self._notices.check(command.notify)
         if command.grant is not None or settings.callbacks is not None:
             command = self._grants.give(command, owner)
         if command.key is None:
@@ -381,11 +386,16 @@ class Starts:
         in_memory = {**resolved.caller_env, **secrets}
         spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, settings=settings))
         if record.state is State.QUEUED:
+            if command.notify and (failed := await self._notices.owe(process, command.notify)) is not None:
+                raise failed
             await self._queue.put(process, WaitingCommand(process_id, spec, resolved.script, in_memory))
             return process
         self._table.processes.enter(process)
         if command.group is not None:
             self._queue.count(process)
+        if command.notify and (failed := await self._notices.owe(process, command.notify)) is not None:
+            self._outcomes.settle(process, failed)
+            raise failed
         await self._backend.start(
             process_id,
             spec,

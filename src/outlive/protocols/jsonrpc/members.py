@@ -88,6 +88,12 @@ class ProcessMembers(TypedDict):
     location: NotRequired[LocationMembers]
     unknown: NotRequired[Annotated[bool, Meta(description="Always true.")]]
     reachable: NotRequired[Annotated[bool, Meta(description="Always false.")]]
+    waiting: NotRequired[
+        Annotated[Literal["input", "password"], Meta(description="Where it is watched and waits for that.")]
+    ]
+    person_asked: NotRequired[
+        Annotated[bool, Meta(description="Always true: a person was notified of what it waits for.")]
+    ]
     redacted: NotRequired[int]
     timed_out: NotRequired[Annotated[bool, Meta(description="Of `wait`.")]]
     stats: NotRequired[Annotated[StatsMembers, Meta(description="Of `get`.")]]

@@ -16,6 +16,7 @@ from msgspec import Meta
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
+from outlive.core.process import WaitUntil
 from outlive.operations.controls import Approving, Denial
 from outlive.operations.requests import Niceness
 from outlive.operations.start import StartOptions, check_streams, check_words
@@ -173,9 +174,9 @@ class EventsParams(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class WaitParams(ProcessParams, kw_only=True, frozen=True):
-    """`wait`: until the process is complete, or its streams closed; at most `wait_s` seconds."""
+    """`wait`: until the process is complete, its streams closed, or it waits for input; at most `wait_s` seconds."""
 
-    until: Literal["complete", "closed"] = "complete"
+    until: WaitUntil = "complete"
     wait_s: Annotated[float, Meta(ge=0, le=3600)] = 45.0
 
 

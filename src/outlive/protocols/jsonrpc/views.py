@@ -87,6 +87,10 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
         view["unknown"] = True
     if not record.is_reachable:
         view["reachable"] = False
+    if record.waiting != "no":
+        view["waiting"] = record.waiting
+    if record.is_person_asked:
+        view["person_asked"] = True
     if record.redacted:
         view["redacted"] = record.redacted
     return view

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.command import Command
+from outlive.core.process import WaitUntil
 from outlive.core.terminal import Form
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial
 from outlive.operations.requests import Bytes, Text, Timeout, WaitSeconds, Words
@@ -234,8 +235,10 @@ class WaitParameters(OfProcess, kw_only=True, frozen=True):
 
     timeout: Annotated[WaitSeconds, Meta(description="Answer after this many seconds in any case.")] = 45.0
     until: Annotated[
-        Literal["complete", "closed"],
-        Meta(description="Closed: nothing that it left running can write to its streams, either."),
+        WaitUntil,
+        Meta(
+            description="Closed: nothing that it left running can write to its streams, either. Input: or until it waits for input."
+        ),
     ] = "complete"
 
 

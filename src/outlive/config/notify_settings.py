@@ -1,0 +1,77 @@
+"""Options about notices: where they go, and what they say (`NotifySettings`). Rows of the table of options only.
+
+Only the operator names a webhook: neither callers nor a project's file can make the server send requests anywhere.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from outlive.config.options import option, parse_switch, parse_words
+from outlive.core.command import NOTIFY_EVENTS
+
+
+def parse_webhook(text: str) -> str:
+    """Return an http or https URL, "" for none."""
+    word = text.strip()
+    if not word:
+        return ""
+    parts = urlsplit(word)
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0 or parts.fragment:
+        raise ValueError("a URL is needed: https://host/path or http://host:port/path")
+    if "@" in parts.netloc:
+        raise ValueError("a URL holds no user and no password: a token belongs into its path or query")
+    if not word.isascii() or any(mark <= " " for mark in word):
+        raise ValueError("a URL is plain ASCII without blanks: encode the rest (%20, xn--…)")
+    return word
+
+
+def parse_events(text: str) -> tuple[str, ...]:
+    """Return the names of events between commas."""
+    events = parse_words(text)
+    for event in events:
+        if event not in NOTIFY_EVENTS:
+            raise ValueError(f"{event[:40]!r} is none of {', '.join(NOTIFY_EVENTS)}")
+    return events
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotifySettings:
+    """The part of `Settings` about notices of processes that ask for them (docs/notify.md)."""
+
+    notify_webhook: str = option(
+        "url",
+        parse_webhook,
+        "",
+        "URL that notices are POSTed to as JSON. Other users can read flags: a URL with a token belongs into the environment.",
+        flag="--notify-webhook",
+        example="https://hooks.example.org/outlive",
+    )
+    notify_desktop: bool = option(
+        "switch",
+        parse_switch,
+        "off",
+        "Show notices on the desktop of the server's user, by notify-send.",
+        flag="--notify-desktop",
+        example="on",
+    )
+    notify_on: tuple[str, ...] = option(
+        "words",
+        parse_events,
+        ",".join(NOTIFY_EVENTS),
+        "What is notified of, for processes that ask for it: end, failure, question, separated by commas.",
+        flag="--notify-on",
+        example="failure,question",
+    )
+    # A prompt or a last line may say what no chat channel should keep.
+    notify_last_line: bool = option(
+        "switch",
+        parse_switch,
+        "off",
+        "Notices show the last line of output, with secrets redacted.",
+        flag="--notify-last-line",
+        example="on",
+    )

@@ -1,0 +1,51 @@
+"""`NoticeRequests`: what a start asks to be notified of, checked, and owed before the process runs.
+
+Which channels there are, and what they are told, belongs to `observability.notify`.
+"""
+
+import asyncio
+
+from outlive.core.command import NotifyEvent
+from outlive.core.errors import InvalidRequest, LimitExceeded
+from outlive.engine.processes.process import Process
+from outlive.engine.processes.question_watch import QuestionWatch
+from outlive.store.owed_notices import OwedNotices
+
+
+class NoticeRequests:
+    """Takes the requests of starts. On the engine's loop only."""
+
+    def __init__(
+        self, offered: frozenset[NotifyEvent], *, owed: OwedNotices, questions: QuestionWatch
+    ) -> None:
+        """Take what the operator notifies of, where it is noted, and what notices questions."""
+        self._offered = offered
+        self._owed = owed
+        self._questions = questions
+
+    def check(self, events: tuple[NotifyEvent, ...]) -> None:
+        """Let a start pass whose notices can be sent.
+
+        Raises:
+            InvalidRequest: The operator has named no webhook and no desktop, or notifies of none of these events.
+        """
+        if self._offered.intersection(events):
+            return
+        if self._offered:
+            text = f"notify: this server notifies of {', '.join(sorted(self._offered))} only."
+            hint = "Ask for one of these, or have the operator change --notify-on."
+        else:
+            text = "notify: this server sends no notices: its operator has named no webhook and no desktop."
+            hint = "Start it with --notify-webhook URL or --notify-desktop (docs/notify.md), or leave notify out."
+        raise InvalidRequest("invalid_params", text, hint=hint)
+
+    async def owe(self, process: Process, events: tuple[NotifyEvent, ...]) -> LimitExceeded | None:
+        """Note what is owed, so that no crash from now on loses it; return why that failed, None if it did not."""
+        wanted = self._offered.intersection(events)
+        try:
+            await asyncio.to_thread(self._owed.put, process.process_id, wanted)
+        except OSError as error:
+            return LimitExceeded("disk_full", f"What to notify of cannot be written: {error.strerror}.")
+        if "question" in wanted:
+            self._questions.watch_to_end(process)
+        return None

@@ -1,0 +1,1 @@
+"""Notices of what happened to processes, for people and programs that are not connected: webhook and desktop."""

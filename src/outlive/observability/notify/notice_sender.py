@@ -1,0 +1,202 @@
+"""`NoticeSender`: tells the operator's webhook and desktop of ends, failures and questions, for processes that asked for it.
+
+It is a subscriber of the engine's events and slows nothing: it puts a notice into a bounded queue, and one task for each channel
+delivers. What is owed for an end stands in a file since before the process's start (`store.owed_notices`) and is removed once
+it was delivered: a notice reaches the webhook at least once, also when the server was killed between; its id is the same then.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Protocol, Self
+
+from outlive.core.errors import OutliveError, ProcessNotFound
+from outlive.core.events import Event, InputRequested, ProcessCompleted, StartRejected
+from outlive.engine import Engine, Process
+from outlive.observability.notify.notice import ProcessNotice, event_of, plain_line
+from outlive.observability.notify.webhook import Attempt
+
+_logger = logging.getLogger(__name__)
+
+_MOST_WAITING = 1000  # notices of some 2 KB each: 2 MB behind a dead endpoint, and no more
+_FIRST_PAUSE_S = 1.0
+_MOST_PAUSE_S = 60.0
+_LINE_BYTES = 4096  # of the end of the output in which the last line is looked for
+
+
+class NoticeChannel(Protocol):
+    """One way to notify; `tries` says how often a notice is tried."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the log."""
+
+    @property
+    def tries(self) -> int:
+        """How often a notice is tried, with growing pauses between."""
+
+    async def deliver(self, notice: ProcessNotice) -> Attempt:
+        """Try once, within seconds; never raises for what the other side does."""
+
+
+class NoticeSender:
+    """Notifies while it is open. The first channel is the one whose deliveries settle what is owed."""
+
+    def __init__(
+        self, engine: Engine, channels: Sequence[NoticeChannel], *, shows_last_line: bool = False
+    ) -> None:
+        """Take the channels, at least one; whether notices show the last line of output."""
+        self._engine = engine
+        self._queues = [(channel, asyncio.Queue[ProcessNotice](_MOST_WAITING)) for channel in channels]
+        self._shows_last_line = shows_last_line
+        self._stack = contextlib.AsyncExitStack()
+        self._queued: set[str] = set()  # ids of ends that are in the first queue
+        self._has_missed = False
+        self._tasks: asyncio.TaskGroup | None = None
+
+    async def __aenter__(self) -> Self:
+        """Notify from now on, and of what earlier servers owe."""
+        engine = self._engine
+        tasks = self._tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
+        kinds = (ProcessCompleted, InputRequested, StartRejected)
+        self._stack.callback(engine.events.subscribe(self._note, kinds=kinds))
+        for place, (channel, queue) in enumerate(self._queues):
+            running = self._deliver_all(channel, queue, settles=place == 0)
+            self._stack.callback(tasks.create_task(running, name=f"notify {channel.name}").cancel)
+        self._stack.callback(tasks.create_task(self._catch_up(), name="notify owed").cancel)
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """Notify of nothing more; what is owed for ends stays in the files."""
+        await self._stack.aclose()
+
+    def _note(self, event: Event) -> None:
+        """Take an event of the engine: no wait, no file."""
+        match event:
+            case ProcessCompleted(record=record):
+                wanted = self._engine.notices.of(record.process_id)
+                if not wanted or record.process_id in self._queued:
+                    return
+                kind = event_of(record, wanted)
+                if kind is None:
+                    self._settle_soon(record.process_id)
+                else:
+                    self._put(ProcessNotice(event=kind, record=record, at=datetime.now(UTC)))
+            case InputRequested(record=record):
+                if "question" in self._engine.notices.of(record.process_id):
+                    self._put(ProcessNotice(event="question", record=record, at=datetime.now(UTC)))
+            case StartRejected(process_id=process_id) if process_id is not None:
+                if self._engine.notices.of(process_id):
+                    self._settle_soon(process_id)
+            case _:
+                pass
+
+    def _put(self, notice: ProcessNotice) -> None:
+        for place, (channel, queue) in enumerate(self._queues):
+            try:
+                queue.put_nowait(notice)
+            except asyncio.QueueFull:
+                # The file of an end stays: it is queued again once there is room.
+                self._has_missed = True
+                _logger.warning("a notice was left out", extra={"channel": channel.name, "notice": notice.id})
+            else:
+                if place == 0 and notice.event != "question":
+                    self._queued.add(notice.record.process_id)
+
+    def _settle_soon(self, process_id: str) -> None:
+        if self._tasks is not None:
+            removing = asyncio.to_thread(self._engine.notices.remove, process_id)
+            self._tasks.create_task(removing, name=f"settle {process_id}")
+
+    async def _catch_up(self) -> None:
+        """Notify of ends that earlier servers owe, and watch what still runs for questions."""
+        try:
+            await self._look_up_owed()
+        except (
+            Exception
+        ):  # the outermost loop of a task: what could not be looked up is owed to the next server
+            _logger.exception("owed notices could not be looked up")
+
+    async def _look_up_owed(self) -> None:
+        queries = self._engine.queries
+        await queries.known()
+        for process_id in self._engine.notices.ids():
+            try:
+                process = await queries.find(process_id)
+            except ProcessNotFound:
+                await asyncio.to_thread(self._engine.notices.remove, process_id)
+                continue
+            except OutliveError as error:  # not known yet: its end will be an event
+                _logger.info("a notice waits", extra={"process_id": process_id, "reason": error.code})
+                continue
+            if process.is_complete:
+                self._note(ProcessCompleted(record=process.record))
+            elif "question" in self._engine.notices.of(process_id):
+                self._engine.questions.watch_to_end(process)
+
+    async def _deliver_all(
+        self, channel: NoticeChannel, queue: "asyncio.Queue[ProcessNotice]", *, settles: bool
+    ) -> None:
+        while True:
+            notice = await queue.get()
+            try:
+                await self._deliver(channel, notice)
+                if settles and notice.event != "question":
+                    await asyncio.to_thread(self._engine.notices.remove, notice.record.process_id)
+            except Exception:  # the outermost loop of a task: one notice's fault must not silence the others
+                _logger.exception("a notice failed", extra={"channel": channel.name, "notice": notice.id})
+            finally:
+                if settles:
+                    self._queued.discard(notice.record.process_id)
+            if settles and self._has_missed and queue.empty():
+                self._has_missed = False
+                await self._catch_up()
+
+    async def _deliver(self, channel: NoticeChannel, notice: ProcessNotice) -> None:
+        """Try until it is delivered, refused for good, out of tries, or not true any more."""
+        pause_s = _FIRST_PAUSE_S
+        extra = {"channel": channel.name, "notice": notice.id}
+        for attempt in range(1, channel.tries + 1):
+            process = await self._found(notice)
+            if notice.event == "question" and (process is None or process.waiting == "no"):
+                return  # it was answered meanwhile
+            done = await channel.deliver(self._with_line(notice, process))
+            if done.verdict == "sent":
+                if notice.event == "question" and process is not None:
+                    self._engine.questions.note_asked(process)
+                _logger.debug("notified", extra=extra)
+                return
+            extra["reason"] = done.detail
+            if done.verdict == "refused":
+                break
+            if attempt == 1:  # one line for each notice: a dead endpoint must not fill the log
+                _logger.warning("a notice is not delivered yet; it is tried again", extra=extra)
+            if attempt < channel.tries:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, _MOST_PAUSE_S)
+        _logger.warning("a notice could not be delivered", extra=extra)
+
+    async def _found(self, notice: ProcessNotice) -> Process | None:
+        if notice.event != "question" and not self._shows_last_line:
+            return None
+        try:
+            return await self._engine.queries.find(notice.record.process_id)
+        except OutliveError:
+            return None
+
+    def _with_line(self, notice: ProcessNotice, process: Process | None) -> ProcessNotice:
+        if not self._shows_last_line or process is None:
+            return notice
+        now = process.status
+        tails = [
+            process.log.pread(stream, _LINE_BYTES, max(0, end - _LINE_BYTES)).decode(errors="replace")
+            for stream, end in enumerate((now.stdout_bytes, now.stderr_bytes))
+            if end
+        ]
+        # Of a failure stderr says more.
+        lines = list(filter(None, map(plain_line, reversed(tails) if notice.event == "failure" else tails)))
+        return ProcessNotice(
+            event=notice.event, record=notice.record, at=notice.at, last_line=lines[0] if lines else ""
+        )

@@ -1,0 +1,100 @@
+"""`Webhook`: POSTs notices as JSON to the operator's URL.
+
+No caller names or changes the URL. A redirect is not followed, a certificate is verified, no proxy is used, and of the answer only its
+first line is read: an endpoint that hangs, redirects or answers without end costs a bounded time and 8 KiB.
+"""
+
+import asyncio
+import contextlib
+import json
+import ssl
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
+
+from outlive import __version__
+from outlive.observability.notify.notice import ProcessNotice
+
+# "again": it may work later. "refused": it never will, and `detail` says why.
+Verdict = Literal["sent", "again", "refused"]
+
+_DEADLINE_S = 10.0  # GitHub's own for receivers of its webhooks; a receiver should answer first and work then
+_STATUS_LINE_BYTES = 8192
+# Too early, too many (RFC 8470, RFC 6585) and a time-out of the receiver's own: the same request may be taken later.
+_LATER = frozenset({408, 425, 429})
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What became of one attempt; `detail` is for the log and holds nothing of the URL."""
+
+    verdict: Verdict
+    detail: str = ""
+
+
+class Webhook:
+    """One URL. Each attempt is a connection of its own."""
+
+    def __init__(self, url: str) -> None:
+        """Take the operator's URL, as `config` has checked it."""
+        parts = urlsplit(url)
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._is_secure = parts.scheme == "https"
+        self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._authority = parts.netloc
+        self._context: ssl.SSLContext | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in the log: the URL may hold a token."""
+        return "webhook"
+
+    @property
+    def tries(self) -> int:
+        """How often a notice is tried: with the pauses between, for some 15 minutes."""
+        return 20
+
+    async def deliver(self, notice: ProcessNotice) -> Attempt:
+        """Try once, for at most ten seconds. Cancellation: the receiver may have got it."""
+        body = json.dumps(notice.payload(), ensure_ascii=False).encode("utf-8", "replace")
+        try:
+            async with asyncio.timeout(_DEADLINE_S):
+                status = await self._post(notice.id, body)
+        except TimeoutError:
+            return Attempt("again", f"no answer within {_DEADLINE_S:.0f} s")
+        except ssl.SSLCertVerificationError as error:
+            return Attempt("again", f"its certificate is not valid: {error.verify_message}")
+        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
+            return Attempt("again", f"{type(error).__name__}: {getattr(error, 'strerror', None) or error}")
+        if 200 <= status < 300:
+            return Attempt("sent")
+        if 300 <= status < 400:
+            return Attempt("refused", f"status {status}: redirects are not followed")
+        is_passing = status >= 500 or status in _LATER
+        return Attempt("again" if is_passing else "refused", f"status {status}")
+
+    async def _post(self, notice_id: str, body: bytes) -> int:
+        """Send the request and return the status of its answer."""
+        if self._is_secure and self._context is None:
+            # Reads the machine's certificates: some ten milliseconds.
+            self._context = await asyncio.to_thread(ssl.create_default_context)
+        reader, writer = await asyncio.open_connection(
+            self._host, self._port, ssl=self._context, limit=_STATUS_LINE_BYTES
+        )
+        try:
+            head = (
+                f"POST {self._target} HTTP/1.1\r\nHost: {self._authority}\r\nUser-Agent: outlive/{__version__}\r\n"
+                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+                f"Outlive-Notice: {notice_id}\r\nConnection: close\r\n\r\n"
+            )
+            writer.write(head.encode("ascii") + body)
+            await writer.drain()
+            words = (await reader.readuntil(b"\r\n")).split(None, 2)
+        finally:
+            writer.transport.abort()  # what the endpoint still says is not waited for
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+        if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
+            raise ValueError("its answer is no HTTP")
+        return int(words[1])

@@ -1,0 +1,80 @@
+"""Which processes a notice is owed for: `OwedNotices`, a file for each, written before the process is started.
+
+What is owed survives the server: the next one finds the files, and notifies of what ended meanwhile. A file is removed when its
+notice was delivered, or given up. Blocking, except for `of`: run it in a thread.
+"""
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterable
+
+from outlive.core.command import NOTIFY_EVENTS, NotifyEvent
+from outlive.core.identity import ProcessId, is_process_id
+from outlive.core.layout import Layout
+
+
+class OwedNotices:
+    """The folder `notices` of a state folder; one writer, the server."""
+
+    def __init__(self, layout: Layout) -> None:
+        """Know of none before `open`."""
+        self._layout = layout
+        self._owed: dict[ProcessId, frozenset[NotifyEvent]] = {}
+
+    def open(self) -> None:
+        """Read what earlier servers owe; what is owed for processes that were removed is forgotten."""
+        with contextlib.suppress(FileNotFoundError):
+            for name in os.listdir(self._layout.notices):
+                path = f"{self._layout.notices}/{name}"
+                # A waiting command has no folder yet.
+                is_known = is_process_id(name) and (
+                    os.path.exists(self._layout.process(name))
+                    or os.path.exists(f"{self._layout.waiting}/{name}")
+                )
+                events = _read(path) if is_known else frozenset()
+                if events:
+                    self._owed[ProcessId(name)] = events
+                else:
+                    with contextlib.suppress(OSError):
+                        os.unlink(path)
+
+    def of(self, process_id: str) -> frozenset[NotifyEvent]:
+        """Return the events of a process that are notified of; none for most processes."""
+        return self._owed.get(ProcessId(process_id), frozenset())
+
+    def ids(self) -> list[ProcessId]:
+        """Return the processes that a notice is owed for."""
+        return list(self._owed)
+
+    def put(self, process_id: ProcessId, events: Iterable[NotifyEvent]) -> None:
+        """Owe notices of these events from now on, also after a crash.
+
+        Raises:
+            OSError: The disk refuses it.
+        """
+        owed = frozenset(events)
+        os.makedirs(self._layout.notices, mode=0o700, exist_ok=True)
+        # A name of its own: what a crash tears is not read.
+        new = f"{self._layout.notices}/{process_id}.{time.monotonic_ns()}"
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(fd, "w", encoding="utf-8") as file:
+            json.dump(sorted(owed), file)
+        os.rename(new, f"{self._layout.notices}/{process_id}")
+        self._owed[process_id] = owed
+
+    def remove(self, process_id: str) -> None:
+        """Owe nothing for a process any more; idempotent."""
+        self._owed.pop(ProcessId(process_id), None)
+        with contextlib.suppress(OSError):  # at worst it is notified again, under the same id
+            os.unlink(f"{self._layout.notices}/{process_id}")
+
+
+def _read(path: str) -> frozenset[NotifyEvent]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return frozenset()
+    return frozenset(event for event in NOTIFY_EVENTS if isinstance(found, list) and event in found)

@@ -1,0 +1,13 @@
+"""The promises of notices, and of questions that are noticed without a client that asks."""
+
+from collections.abc import Mapping
+
+SENTENCES: Mapping[str, str] = {
+    "N.noticed": "A watched process that waits for input or a password is noticed within seconds, and one that merely looks at its input is not.",
+    "N.end": "A process that asks for it has its end or failure notified, once, with command, state, exit code and no environment.",
+    "N.question": "Its questions are notified, and its state says that a person was asked until it was answered.",
+    "N.last-line": "A notice shows output only where the operator wants its last line, with secrets redacted.",
+    "N.survives": "What is owed survives SIGKILL of the server: it is notified at least once, under one id.",
+    "N.operator": "Only the operator says where notices go; a caller that names a URL is refused.",
+    "N.hostile": "A dead, slow, endless or redirecting endpoint costs bounded time and memory, is not followed, and slows no process.",
+}
