@@ -10,4 +10,5 @@ SENTENCES: Mapping[str, str] = {
     "N.survives": "What is owed survives SIGKILL of the server: it is notified at least once, under one id.",
     "N.operator": "Only the operator says where notices go; a caller that names a URL is refused.",
     "N.hostile": "A dead, slow, endless or redirecting endpoint costs bounded time and memory, is not followed, and slows no process.",
+    "N.answer": "What a person types at `outlive answer` is not shown where the process shows none, and is in no log, audit entry or output.",
 }

@@ -5,20 +5,23 @@ A verb that names several processes goes on when one of them fails, says why, an
 What a person may call a process on the command line: its id, the end of its id, or its pid.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import TypeVar
 
 from outlive.cli.far import a_client
-from outlive.cli.output import say, show_error, show_json
+from outlive.cli.output import plain, say, show_error, show_json
 from outlive.cli.parameters import ServerFlags
-from outlive.client import Client, InvalidRequest, OutliveError, Process, ProcessNotFound
+from outlive.client import Client, InvalidRequest, OutliveError, Output, Process, ProcessNotFound
 from outlive.client.results import ProcessInfo, ProcessStats
 from outlive.core.errors import error_from_slug
 from outlive.core.hints import MEANINGS
 from outlive.core.identity import is_process_id
 
+# Control sequences and titles of windows (ECMA-48, 5.4), as one: without them a line is what a person sees.
+_CONTROLS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 _SHORT = 6  # the random end of an id; a thousand processes rarely share one
 _RECENT = 1000
 
@@ -185,6 +188,18 @@ def act_on(
     if as_json:
         show_json({"processes": outcomes})
     return 0 if all(outcome["ok"] for outcome in outcomes) else _FAILED
+
+
+_TAIL_BYTES = 4096  # of the end of the output in which its last lines are looked for
+
+
+def last_lines(process: Process) -> list[str]:
+    """Return the last lines of a process's output that say something, without what controls a terminal."""
+    items = process.tail(_TAIL_BYTES).items
+    text = b"".join(item.data for item in items if isinstance(item, Output)).decode(errors="replace")
+    lines = [_CONTROLS.sub("", line).rstrip("\r") for line in text.split("\n")]
+    # A progress bar is as its last carriage return has left it.
+    return [plain(line.rpartition("\r")[2], 200) for line in lines if line.strip()]
 
 
 def view(info: ProcessInfo) -> dict[str, object]:

@@ -61,10 +61,11 @@ PROGRAM = Group(
         Verb("inspect", "Show everything about processes.", "verbs.inspect:inspect"),
         Verb(
             "wait",
-            "Wait for the end; exit as the process did (128 + signal; 124 when the time is up).",
+            "Wait for the end, a text, a port or a question; exit as the process did (124 when the time is up).",
             "verbs.wait:wait",
         ),
         Verb("send", "Write to a process's input.", "verbs.send:send"),
+        Verb("answer", "Answer what a process asks; a password is not shown.", "verbs.answer:answer"),
         Verb("pause", "Stop whole process trees until `resume`.", "verbs.control:pause"),
         Verb("resume", "Continue process trees.", "verbs.control:resume"),
         Verb(

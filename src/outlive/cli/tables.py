@@ -45,6 +45,10 @@ def table(rows: Sequence[tuple[str, ...]]) -> str:
 def outcome(info: ProcessInfo) -> str:
     """Return some words: the state, or how it ended; that its node is away; what is lost; what it has left running."""
     words = [_outcome(info)]
+    if info.waiting is not None:
+        words.append(f"waits for {info.waiting}")
+    if info.is_person_asked:
+        words.append("a person was asked")
     if not info.is_reachable:
         words.append("unreachable")
     if info.output_lost:
