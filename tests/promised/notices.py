@@ -11,4 +11,5 @@ SENTENCES: Mapping[str, str] = {
     "N.operator": "Only the operator says where notices go; a caller that names a URL is refused.",
     "N.hostile": "A dead, slow, endless or redirecting endpoint costs bounded time and memory, is not followed, and slows no process.",
     "N.answer": "What a person types at `outlive answer` is not shown where the process shows none, and is in no log, audit entry or output.",
+    "N.wait": "`outlive wait` returns at an end, a text, a port, a question or silence, a line for each, with an exit code that says which.",
 }
