@@ -97,7 +97,7 @@ def _life(record: ProcessRecord, now: Circumstances) -> str:
             pass
     if now.waiting != "no":
         what = "a password" if now.waiting == "password" else "input"
-        return f"waiting for {what}"
+        return f"waiting for {what}" + (", a person was asked" if record.is_person_asked else "")
     return f"running, {elapsed(now.duration_s)}"
 
 

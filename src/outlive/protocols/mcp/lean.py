@@ -117,7 +117,7 @@ class SendArguments(_Lean, kw_only=True, frozen=True):
     id: str
     text: Annotated[str | None, Meta(description="End a line with \\n.")] = None
     keys: Annotated[list[str] | None, Meta(description="enter, esc, up, ctrl-c …")] = None
-    eof: Annotated[bool, Meta(description="Close its input.")] = False
+    eof: bool = False
     cursor: Annotated[str | None, Meta(description="Show output from here on.")] = None
     wait_for: _WaitFor = None
     wait_s: Annotated[WaitSeconds | None, Meta(description="At most this many seconds for the answer.")] = (

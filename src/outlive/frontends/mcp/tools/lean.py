@@ -357,6 +357,10 @@ async def _show(
     )
     if not is_part:
         memory.note_shown(call.caller, process.process_id, page.cursor)
+    if reason == "question" and process.waiting == "password":
+        call.runner.engine.questions.note_asked(
+            process
+        )  # the answer names the way by which a person can type it
     parts = [first, text or nothing, _next(process, reason, host_of(call.caller.client))]
     return Outcome(text="\n".join(filter(None, parts)))
 
