@@ -93,13 +93,13 @@ def test_without_a_script_python_is_named_without_its_version(
 
 
 def test_a_path_in_a_cache_or_a_temporary_folder_is_told(tmp_path: Path) -> None:
-    home = {"HOME": "/home/me"}
-    uvx = "/home/me/.cache/uv/archive-v0/x1/bin/outlive"
-    assert short_lived(uvx, home) == "/home/me/.cache"
+    home = {"HOME": "/h"}
+    uvx = "/h/.cache/uv/archive-v0/x1/bin/outlive"
+    assert short_lived(uvx, home) == "/h/.cache"
     assert short_lived("/big/uv/archive-v0/x1/bin/outlive", {**home, "UV_CACHE_DIR": "/big/uv"}) == "/big/uv"
     assert short_lived("/tmp/x/bin/outlive", home) == "/tmp"
-    assert short_lived("/home/me/.local/bin/outlive", home) is None
-    assert short_lived("/home/me/.cacher/outlive", home) is None
+    assert short_lived("/h/.local/bin/outlive", home) is None
+    assert short_lived("/h/.cacher/outlive", home) is None
     script = _install_into(tmp_path / "venv")
     done = _run([str(script), "install", "codex", "--json"], tmp_path, TMPDIR=str(tmp_path))
     assert json.loads(done.stdout)["warning"].startswith(f"{script} lies in ")
