@@ -14,9 +14,13 @@ if (($#)); then # in the EXIT trap: $1 is the file, $2 and $3 what the workspace
         builtin printf '\0'
         # What the shell began with (proc(5), environ): a variable that is as it was then is the caller's, and is not written down.
         builtin declare -A __outlive_first
-        while IFS= builtin read -r -d '' __outlive_name; do
+        # No loop around a command: where a function takes the place of `builtin`, it would have no end.
+        builtin mapfile -d '' -t __outlive_words <"/proc/$$/environ"
+        for __outlive_name in "${__outlive_words[@]}"; do
+            # Exported functions and names that no shell can set (environ(7)) go to every command as the caller has them.
+            [[ $__outlive_name =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || continue
             __outlive_first[${__outlive_name%%=*}]=${__outlive_name#*=}
-        done <"/proc/$$/environ"
+        done
         for __outlive_name in "${__outlive_names[@]}"; do
             # Exported and unset, or an array: the environment cannot carry it (bash(1), "Arrays").
             [[ -v $__outlive_name && ${!__outlive_name@a} != *[aA]* ]] || continue
