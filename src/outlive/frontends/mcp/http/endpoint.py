@@ -185,7 +185,7 @@ class McpEndpoint:
             return
         try:
             name = self._projects.add(body, exchange.access.principal)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             await exchange.refuse(400, f"This is no project: {error}.")
             return
         await exchange.answer(200, orjson.dumps({"project": name}))

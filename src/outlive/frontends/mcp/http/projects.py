@@ -51,6 +51,7 @@ class Projects:
 
         Raises:
             msgspec.DecodeError: The body is not a `ProjectRequest`.
+            UnicodeDecodeError: One of its texts is no UTF-8.
         """
         asked = msgspec.json.decode(body, type=ProjectRequest)
         project = Project(root=asked.root, cwd=asked.cwd, env=asked.env, tool_set=asked.tools)
