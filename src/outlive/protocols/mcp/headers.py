@@ -72,7 +72,7 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
 
 def elapsed(seconds: float) -> str:
     """Return a time as people say it: "0.4 s", "45 s", "12 min", "3 h", "2 days"."""
-    if seconds < 10:
+    if seconds < 9.95:  # "10.0 s" is one digit too many
         return f"{seconds:.1f} s"
     for unit, size in (("days", 172_800), ("h", 7200), ("min", 180)):
         if seconds >= size:

@@ -8,6 +8,7 @@ import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Literal, get_args, get_origin
 
 import msgspec
 
@@ -47,7 +48,6 @@ _SYNONYMS: Mapping[str, str | None] = MappingProxyType(
         "process": "id",
         "bash_id": "id",
         "shell_id": "id",
-        "id": "ids",
         "process_ids": "ids",
         "pattern": "grep",
         "filter": "grep",
@@ -93,17 +93,25 @@ def accept_arguments(
     Raises:
         InvalidRequest: An argument is unknown, or a time makes no sense; the hint says what the tool takes.
     """
-    # By the names inside, which have the unit: what is said in milliseconds is read in its own way.
-    inside = {field.encode_name: field.name for field in msgspec.structs.fields(shape)}
-    names = [*inside]
+    fields = {field.encode_name: field for field in msgspec.structs.fields(shape)}
+    names = list(fields)
     found: dict[str, object] = {}
+    # null is what leaving it out means, wherever it is not a value of its own inside an object.
+    raw = {name: value for name, value in raw.items() if value is not None}
     if isinstance(words := raw.get("command"), list) and "argv" in names and "argv" not in raw:
         raw = {"argv": words, **{name: value for name, value in raw.items() if name != "command"}}
     for given, value in raw.items():
         name = _name_of(given, names, raw, listed=listed)
-        if name is None or value is None:
-            continue  # null is what leaving it out means, wherever it is not a value of its own inside an object
-        found[name] = _VALUES.get(inside.get(name, name), _unchanged)(value)
+        if name is None:
+            continue
+        if name in found:
+            text = f"{given[:40]!r} is another name for {name!r}, and both were sent."
+            raise InvalidRequest("invalid_params", text, hint=f"Send {name!r} alone.")
+        field = fields.get(name)
+        # By the name inside, which has the unit: what is said in milliseconds is read in its own way.
+        found[name] = _VALUES.get(name if field is None else field.name, _unchanged)(value)
+        if field is not None and get_origin(field.type) is Literal:
+            _check_choice(name, found[name], get_args(field.type))
     if found.pop("background", False) not in (False, "false", "False", 0, "0"):
         found.setdefault("wait_s", 0)
     return found
@@ -116,6 +124,8 @@ def _name_of(given: str, names: list[str], raw: Mapping[str, object], *, listed:
     other = _SYNONYMS.get(given, given)
     if other is None:
         return None
+    if other == "id" and "id" not in names:
+        other = "ids"
     is_known = other in names or (other == "background" and "wait_s" in names)
     if is_known and (other == given or other not in raw):
         return other
@@ -123,6 +133,16 @@ def _name_of(given: str, names: list[str], raw: Mapping[str, object], *, listed:
     meant = f" Did you mean {likely[0]!r}?" if likely else ""
     hint = f"The tool's arguments are: {', '.join(listed)}."
     raise InvalidRequest("invalid_params", f"There is no argument {given[:40]!r}.{meant}", hint=hint)
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse a word that is none of an argument's, naming the likeliest one first."""
+    if value in choices:
+        return
+    likely = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.6)
+    meant = f" Did you mean {likely[0]!r}?" if likely else ""
+    text = f"{name}: {str(value)[:40]!r} is none of its values.{meant}"
+    raise InvalidRequest("invalid_params", text, hint=f"The values are: {', '.join(choices)}.")
 
 
 def _unchanged(value: object) -> object:

@@ -1,0 +1,228 @@
+"""Arguments as models send them: what can only mean one thing is taken, the rest is refused with what there is."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from outlive.core.errors import InvalidRequest
+from outlive.protocols.mcp import lean
+from outlive.protocols.mcp.arguments import read_arguments
+from outlive.protocols.mcp.lenient import _SYNONYMS
+
+_SHAPES: dict[type[msgspec.Struct], tuple[str, ...]] = {
+    lean.RunArguments: ("command", "script", "wait_s", "wait_for", "timeout"),
+    lean.ReadArguments: ("id", "grep", "tail"),
+    lean.WaitArguments: ("ids", "mode", "wait_for", "wait_s"),
+    lean.SendArguments: ("id", "text", "keys", "eof"),
+    lean.StopArguments: ("ids",),
+    lean.ControlArguments: ("id", "action", "signal"),
+    lean.ListArguments: ("all",),
+}
+_NAMES = sorted(
+    {field.encode_name for shape in _SHAPES for field in msgspec.structs.fields(shape)} | set(_SYNONYMS)
+)
+_WORDS = st.sampled_from(
+    [
+        "p1",
+        "1",
+        "5",
+        "2d",
+        "90s",
+        "1e9",
+        "true",
+        "ready",
+        "3000",
+        ":80",
+        "port 7",
+        "",
+        " ",
+        "kill",
+        "[p1, p2]",
+    ]
+)
+_JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=9)
+    | st.text(st.characters(categories=["Cs"]), max_size=2)
+    | _WORDS,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6) | _WORDS, inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def _read(shape: type[msgspec.Struct], **raw: object) -> Any:  # noqa: ANN401 -- an instance of the shape
+    return read_arguments(raw, shape, listed=_SHAPES[shape])
+
+
+@pytest.mark.promise("S4.13.lenient")
+@given(
+    st.sampled_from(sorted(_SHAPES, key=str)),
+    st.dictionaries(st.sampled_from(_NAMES) | st.text(max_size=8), _JSON, max_size=5),
+)
+@example(lean.RunArguments, {"command": "x", "timeout": float("nan")})
+@example(lean.RunArguments, {"command": "x", "wait_s": "9" * 400})
+@example(lean.RunArguments, {"command": [["x"]]})
+@example(lean.WaitArguments, {"ids": {"a": 1}})
+@example(lean.ControlArguments, {"id": "p1", "action": ["kill"]})
+def test_nothing_that_is_sent_is_an_accident(shape: type[msgspec.Struct], raw: dict[str, object]) -> None:
+    """Any JSON is taken, or refused with words that say what the tool takes."""
+    words: tuple[object, object]
+    try:
+        read = read_arguments(raw, shape, listed=_SHAPES[shape])
+    except InvalidRequest as error:
+        words = error.message, error.hint
+    else:
+        words = isinstance(read, shape), True
+    assert all(words)
+
+
+@pytest.mark.promise("S4.13.lenient")
+@pytest.mark.parametrize(
+    ("name", "sent", "taken"),
+    [
+        ("timeout", "5", 5.0),
+        ("timeout", 86_400, 86_400.0),
+        ("timeout", "90s", 90.0),
+        ("timeout", "2 minutes", 120.0),
+        ("timeout", "1.5h", 5400.0),
+        ("timeout", "2d", 172_800.0),
+        ("timeout", "120000ms", 120.0),
+        ("timeout", "0", None),
+        ("timeout", None, None),
+        ("wait_s", "0", 0.0),
+        ("wait_s", "1m", 60.0),
+        ("budget", "300", 300),
+        ("raw", "true", True),
+        ("pty", "false", False),
+        ("tty", True, True),
+        ("env", {"PORT": 3000, "X": 1.5, "DEBUG": True}, {"PORT": "3000", "X": "1.5", "DEBUG": "true"}),
+        ("env", {"GONE": None}, {"GONE": None}),
+        ("wait_for", "ready", lean.WaitFor(text="ready")),
+        ("wait_for", "3000", lean.WaitFor(port=3000)),
+        ("wait_for", 3000, lean.WaitFor(port=3000)),
+        ("wait_for", "port 3000", lean.WaitFor(port=3000)),
+        ("wait_for", ":3000", lean.WaitFor(port=3000)),
+        ("until", "ready", lean.WaitFor(text="ready")),
+        ("wait_for", {"port": "3000", "idle_s": "2"}, lean.WaitFor(port=3000, idle_s=2.0)),
+        ("wait_for", "", None),
+    ],
+)
+def test_a_value_is_taken_as_it_is_meant(name: str, sent: object, taken: object) -> None:
+    canonical = {"tty": "pty", "until": "wait_for"}.get(name, name)
+    assert getattr(_read(lean.RunArguments, command="x", **{name: sent}), canonical) == taken
+
+
+@pytest.mark.promise("S4.13.lenient")
+@pytest.mark.parametrize("name", ["background", "run_in_background", "is_background"])
+@pytest.mark.parametrize(
+    ("sent", "wait_s"), [(True, 0), ("true", 0), (1, 0), (False, None), ("false", None), (None, None)]
+)
+def test_background_means_that_nothing_is_waited_for(name: str, sent: object, wait_s: float | None) -> None:
+    assert _read(lean.RunArguments, command="x", **{name: sent}).wait_s == wait_s
+
+
+@pytest.mark.promise("S4.13.lenient")
+@pytest.mark.parametrize("name", ["description", "explanation", "reason", "title"])
+def test_what_only_explains_is_left_out(name: str) -> None:
+    assert _read(lean.RunArguments, command="x", **{name: "why"}) == _read(lean.RunArguments, command="x")
+
+
+@pytest.mark.promise("S4.13.lenient")
+@pytest.mark.parametrize(
+    ("sent", "ids"),
+    [
+        ("p1", ["p1"]),
+        (1, ["p1"]),
+        ("1", ["p1"]),
+        ([1, "2", "p3"], ["p1", "p2", "p3"]),
+        ("p1, p2", ["p1", "p2"]),
+        ('["p1", "p2"]', ["p1", "p2"]),
+        ("p1 p2", ["p1", "p2"]),
+    ],
+)
+@pytest.mark.parametrize("shape", [lean.WaitArguments, lean.StopArguments])
+@pytest.mark.parametrize("name", ["ids", "id", "process_id", "session_id", "bash_id"])
+def test_ids_are_taken_in_any_form(
+    shape: type[msgspec.Struct], name: str, sent: object, ids: list[str]
+) -> None:
+    assert _read(shape, **{name: sent}).ids == ids
+
+
+@pytest.mark.promise("S4.13.lenient")
+@pytest.mark.parametrize(
+    ("sent", "taken"),
+    [
+        ("kill", "cancel"),
+        ("Stop", "cancel"),
+        ("terminate", "cancel"),
+        ("suspend", "pause"),
+        ("continue", "resume"),
+        ("interrupt", "signal"),
+        ("pause", "pause"),
+    ],
+)
+def test_actions_have_the_names_that_other_tools_give_them(sent: str, taken: str) -> None:
+    assert _read(lean.ControlArguments, id=3, action=sent) == lean.ControlArguments(
+        id="p3",
+        action=taken,  # type: ignore[arg-type] # one of the closed set by name
+    )
+
+
+@pytest.mark.promise("S4.13.lenient")
+@pytest.mark.parametrize("sent", [120_000, "120000", 86_401, 1e12])
+def test_milliseconds_are_not_taken_for_seconds(sent: object) -> None:
+    with pytest.raises(InvalidRequest, match="more than a day") as caught:
+        _read(lean.RunArguments, command="x", timeout=sent)
+    assert caught.value.details == {"parameter": "timeout"}
+    assert '"2d"' in (caught.value.hint or "")
+    assert "milliseconds" in (caught.value.hint or "")
+
+
+@pytest.mark.promise("S4.13.lenient")
+@pytest.mark.parametrize(
+    ("shape", "raw", "likely"),
+    [
+        (lean.RunArguments, {"comand": "x"}, "command"),
+        (lean.RunArguments, {"command": "x", "time_out": 3}, "timeout"),
+        (lean.ReadArguments, {"id": "p1", "tails": 3}, "tail"),
+        (lean.SendArguments, {"id": "p1", "txt": "x"}, "text"),
+    ],
+)
+def test_an_unknown_argument_is_refused_with_the_likeliest_one(
+    shape: type[msgspec.Struct], raw: dict[str, object], likely: str
+) -> None:
+    with pytest.raises(InvalidRequest, match="There is no argument") as caught:
+        _read(shape, **raw)
+    assert f"Did you mean {likely!r}?" in caught.value.message
+    for name in _SHAPES[shape]:
+        assert name in (caught.value.hint or "")
+
+
+@pytest.mark.promise("S4.13.lenient")
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"command": "x", "cmd": "y"},
+        {"cmd": "x", "bash": "y"},
+        {"cmd": "x", "command": "y"},
+        {"command": "x", "timeout": 3, "timeout_s": 4},
+        {"command": ["x"], "argv": ["y"]},
+    ],
+)
+def test_of_two_names_for_one_thing_neither_is_lost_silently(raw: dict[str, object]) -> None:
+    with pytest.raises(InvalidRequest):
+        _read(lean.RunArguments, **raw)
+
+
+@pytest.mark.promise("S4.13.lenient")
+def test_a_command_of_words_needs_no_shell() -> None:
+    read = _read(lean.RunArguments, command=["ls", "-l", "a b"])
+    assert (read.command, read.argv) == (None, ("ls", "-l", "a b"))
