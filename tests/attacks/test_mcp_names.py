@@ -34,12 +34,13 @@ def test_another_principals_command_is_not_there_by_any_name(besieged: OutliveSe
     assert _structured(yours, "command_list_history")["count"] == 0
     assert _structured(yours, "list_processes")["count"] == 0
     assert yours.call("terminate_process", pid=listed["pid"]).json["result"]["isError"]
-    for name in (started["id"], listed["process_id"]):
+    for name in (started["id"], listed["process_id"], "p1", "p2", "p3"):
         calls: tuple[tuple[str, dict[str, Any]], ...] = (
             ("read", {"id": name}),
             ("wait", {"ids": [name], "wait_s": 0}),
             ("send", {"id": name, "text": "x"}),
-            ("control", {"id": name, "action": "cancel"}),
+            ("control", {"id": name, "action": "pause"}),
+            ("stop", {"ids": [name]}),
         )
         for tool, arguments in calls:
             answer = yours.call(tool, **arguments)
@@ -82,7 +83,7 @@ def test_a_token_that_may_read_runs_no_tool_that_does_something(besieged: Outliv
         assert "scope 'run'" in result["content"][0]["text"], tool
     with reader.stream(BACKGROUND, cmd="date") as response:
         assert b"scope 'run'" in response.read()
-    assert reader.call("list").text == "[no processes]"
+    assert reader.call("list").text.startswith("[nothing runs;")
 
 
 @pytest.mark.promise("A.inside", "A.token")

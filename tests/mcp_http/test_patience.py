@@ -58,7 +58,7 @@ def test_a_caller_of_the_later_revision_is_answered_early_and_never_that_it_fail
     assert "d1ne" not in str(early["content"])
     if name == "execute_linux_shell_command":
         last = caller.call("wait", ids=[shown["id"]], wait_s=20)
-        assert "exit=0" in last["content"][0]["text"]
+        assert "exit 0]" in last["content"][0]["text"]
         return
     status = caller.call("command_get_status", command_id=shown["id"])["structuredContent"]["status"]
     assert (status["success"], status["completed"], status["running"]) == (False, False, True)

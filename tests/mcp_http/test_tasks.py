@@ -87,7 +87,7 @@ def test_only_who_declares_the_extension_has_tasks(modern: ModernCaller, gate: G
     plain = replace(modern, extensions={})
     answered = plain.call("run", command=gate.wait)
     assert answered["resultType"] == "complete"
-    assert " running " in answered["content"][0]["text"]
+    assert " running, " in answered["content"][0]["text"]
     task_id = modern.call("run", command=gate.wait)["taskId"]
     for method, more in _METHODS:
         status, error = plain.error(method, taskId=task_id, **more)
@@ -106,10 +106,11 @@ def test_no_handshake_revision_knows_the_extension(hasty: OutliveServer, gate: G
     initialize = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     assert "extensions" not in old.post(initialize, official=True).json["result"]["capabilities"]
     running = old.call("run", official=True, command=gate.wait).text
-    found = re.match(r"\[id=(\w{26}) running ", running)
-    assert found is not None, running
+    assert re.match(r"\[p\d+ running, ", running), running
+    listed = old.call("list_processes").json["result"]["structuredContent"]["processes"]
+    task_id = listed[-1]["process_id"]
     for method, more in _METHODS:
-        asked = {"jsonrpc": "2.0", "id": 2, "method": method, "params": {"taskId": found[1], **more}}
+        asked = {"jsonrpc": "2.0", "id": 2, "method": method, "params": {"taskId": task_id, **more}}
         assert old.post(asked, official=True).json["error"]["code"] == -32601
 
 

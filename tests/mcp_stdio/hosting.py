@@ -1,12 +1,13 @@
 """A host that speaks line by line to a real `outlive mcp`, and what it leaves behind."""
 
 import contextlib
+import itertools
 import json
 import os
 import queue
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,19 @@ def modern(**params: object) -> dict[str, object]:
 class Host:
     """One relay and the pipes to it; every line it writes must be a JSON-RPC message."""
 
-    def __init__(self, state_dir: Path, env: dict[str, str] | None = None) -> None:
-        """Start the relay, in a process group of its own as hosts do."""
+    def __init__(
+        self,
+        state_dir: Path,
+        env: dict[str, str] | None = None,
+        *,
+        folder: Path | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
+        """Start the relay in a folder, in a process group of its own as hosts do; `options` go behind `mcp`."""
         self.process = subprocess.Popen(
-            words(state_dir),
+            [*words(state_dir), *options],
             env=environment(env),
+            cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -64,6 +73,7 @@ class Host:
         self._heard: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._kept: list[dict[str, Any]] = []
         self._stderr: list[bytes] = []
+        self._numbers = itertools.count(1)
         self._readers = [threading.Thread(target=read) for read in (self._read, self._read_stderr)]
         for reader in self._readers:
             reader.start()
@@ -105,6 +115,12 @@ class Host:
                 self._kept = passed_over + self._kept
                 return message
             passed_over.append(message)
+
+    def ask(self, name: str, **arguments: object) -> str:
+        """Call a tool and return its text, an error's, too (blocks)."""
+        request_id = f"ask {next(self._numbers)}"
+        self.call(request_id, name, **arguments)
+        return self.text(request_id)
 
     def text(self, request_id: str | int) -> str:
         """Return the text of a tool's answer (blocks)."""
@@ -155,9 +171,15 @@ class Host:
 
 
 @contextlib.contextmanager
-def hosting(state_dir: Path, env: dict[str, str] | None = None) -> Iterator[Host]:
+def hosting(
+    state_dir: Path,
+    env: dict[str, str] | None = None,
+    *,
+    folder: Path | None = None,
+    options: Sequence[str] = (),
+) -> Iterator[Host]:
     """Start a host; its relay is gone afterwards, a server that it has started is not."""
-    host = Host(state_dir, env)
+    host = Host(state_dir, env, folder=folder, options=options)
     try:
         yield host
     finally:

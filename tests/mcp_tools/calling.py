@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from outlive.engine import Engine, Process
+from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp.tools import Caller, Outcome, Progress, Toolbox
 from outlive.policy.access import Access, Scope
 
@@ -52,6 +53,27 @@ async def answer(
     """Call a tool with a deadline."""
     async with asyncio.timeout(30):
         return await toolbox.call(name, arguments, caller, progress=progress)
+
+
+async def say(toolbox: Toolbox, name: str, caller: Caller, /, **arguments: object) -> str:
+    """Call a lean tool that succeeds, and return its text."""
+    outcome = await answer(toolbox, name, caller, arguments)
+    assert not outcome.is_error, outcome.text
+    assert outcome.structured is None
+    return outcome.text
+
+
+def short_id(text: str) -> str:
+    """Return the short id in the header of a lean answer."""
+    found = re.match(r"\[(p[1-9][0-9]*) ", text)
+    assert found is not None, text
+    return found[1]
+
+
+async def newest_process(engine: Engine, caller: Caller) -> Process:
+    """Return what the caller has started last."""
+    (record,) = await engine.queries.list(ProcessFilter(principal=caller.principal), limit=1)
+    return await engine.queries.find(record.process_id)
 
 
 async def live_process(engine: Engine, caller: Caller) -> Process:

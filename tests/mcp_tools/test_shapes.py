@@ -14,7 +14,7 @@ from outlive.frontends.mcp.tools import Toolbox, ToolSettings
 from outlive.store.retention import Retention
 from tests.engine.engines import an_engine
 from tests.keeper.house import House
-from tests.mcp_tools.calling import KEYS, a_caller, answer, ask, live_process
+from tests.mcp_tools.calling import KEYS, a_caller, answer, ask, live_process, short_id
 from tests.support.processes import poll_until
 
 
@@ -137,11 +137,11 @@ async def test_output_timeouts_tags_and_groups_are_remembered(toolbox: Toolbox) 
     find = {"all": True, "tags": {"job": "nightly"}}
     row = (await answer(toolbox, "list", caller, find)).text
     assert row.count("\n") == 0
-    name = row.split()[0].removeprefix("[id=")
-    await answer(toolbox, "wait", caller, {"ids": [name]})
-    text = (await answer(toolbox, "read", caller, {"id": name})).text
-    assert "[Command timed out after 0.3 seconds]" in text
-    assert text.endswith("\n1\n2\n3")
+    name = short_id(row)
+    text = (await answer(toolbox, "wait", caller, {"ids": [name]})).text
+    assert text == "[p1 timed out after 0.3 s, killed]\n1\n2\n3"
+    text = (await answer(toolbox, "read", caller, {"id": name, "cursor": "0"})).text
+    assert text == "[timed out after 0.3 s, killed]\n1\n2\n3"
 
 
 @pytest.mark.promise("S1.8", "S1.10", "M.progress", "S4.6", "S4.13")

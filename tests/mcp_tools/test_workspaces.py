@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -118,7 +119,7 @@ async def test_argv_scripts_and_the_command_tools_go_on_there_too(toolbox: Toolb
     await _run(toolbox, caller, "export A=1")
     for arguments in ({"argv": ["sh", "-c", "pwd; echo $A; cd /"]}, {"script": "pwd; echo $A; cd /"}):
         outcome = await answer(toolbox, "run", caller, {**arguments, "workspace": "w"})
-        assert outcome.text.endswith(" unchanged cursor=11.0]\n/usr/lib\n1")
+        assert outcome.text == "[exit 0, workspace w unchanged]\n/usr/lib\n1"
     result = await ask(toolbox, "command_execute", caller, command="pwd; echo $A", workspace="w")
     assert (result["stdout"], result["cwd"]) == ("/usr/lib\n1\n", "/usr/lib")
 
@@ -141,9 +142,9 @@ async def test_argv_scripts_and_the_command_tools_go_on_there_too(toolbox: Toolb
 async def test_what_does_not_end_well_leaves_the_workspace_as_it_was(toolbox: Toolbox, line: str) -> None:
     caller = a_caller()
     text = await _run(toolbox, caller, "cd /usr/lib; export A=1")
-    assert " workspace=w:/usr/lib cursor=" in text
+    assert text == "[exit 0, workspace w:/usr/lib]"
     text = await _run(toolbox, caller, line)
-    assert re.search(r" workspace=w(:/usr/lib| unchanged) cursor=", text)
+    assert re.search(r", workspace w(:/usr/lib| unchanged)\]$", text.splitlines()[0]), text
     assert await _output(toolbox, caller, "pwd; echo $A") == "/usr/lib\n1"
 
 
@@ -154,13 +155,11 @@ async def test_what_was_ended_leaves_the_workspace_as_it_was(toolbox: Toolbox) -
     await _run(toolbox, caller, "cd /usr/lib")
     line = "cd /usr; trap 'exit 0' TERM; while :; do sleep 0.02; done"
     text = await _run(toolbox, caller, line, timeout=0.5)
-    assert " exit=0 " in text
-    assert " workspace=w unchanged " in text
+    assert text.splitlines()[0] == "[timed out after 0.5 s, killed (exit 0), workspace w unchanged]"
     text = await _run(toolbox, caller, f"{line[:-4]}echo on; done", wait_for={"text": "on"})
-    name = text.split()[0].removeprefix("[id=")
-    assert " running " in text
-    ended = await answer(toolbox, "control", caller, {"id": name, "action": "cancel"})
-    assert " exit=0 " in ended.text
+    assert re.match(r"\[p3 running, \d\.\d s, workspace w\]\n", text), text
+    ended = await answer(toolbox, "stop", caller, {"ids": ["p3"]})
+    assert ended.text.splitlines()[0] == "[p3 stopped by you (exit 0)]"
     assert await _output(toolbox, caller, "pwd") == "/usr/lib"
 
 
@@ -208,7 +207,7 @@ async def test_output_cannot_damage_the_state(toolbox: Toolbox, engine: Engine) 
     assert await _output(toolbox, caller, "pwd") == "/usr/lib"
     path = "$OUTLIVE_STATE_DIR/processes/$OUTLIVE_PROCESS_ID/workspace"
     text = await _run(toolbox, caller, f"echo junk > {path}; trap : EXIT")
-    assert " workspace=w unchanged " in text
+    assert text == "[exit 0, workspace w unchanged]"
     assert await _output(toolbox, caller, "pwd") == "/usr/lib"
 
 
@@ -255,10 +254,19 @@ def test_a_shell_writes_what_it_is(
     cwd = root / f"d{folder}"
     cwd.mkdir()
     environment = {"OUTLIVE_STATE_DIR": str(root), "OUTLIVE_PROCESS_ID": "p", "BASH_ENV": str(_PRELUDE)}
-    environment |= {"PATH": os.environ["PATH"], "FOLDER": str(cwd)}
-    line = 'cd "$FOLDER"; unset FOLDER'
-    subprocess.run(["bash", "-c", line], env={**environment, **variables}, cwd="/", check=True)
+    environment |= {
+        "PATH": os.environ["PATH"],
+        "FOLDER": str(cwd),
+        "OUTLIVE_CARRIED": "",
+        "OUTLIVE_REMOVED": "",
+    }
+    environment["GIVEN"] = "by the caller"
+    values = root / "values"
+    values.write_text("".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()))
+    line = f'. {shlex.quote(str(values))}; cd "$FOLDER"; unset FOLDER'
+    subprocess.run(["bash", "-c", line], env=environment, cwd="/", check=True)
     state = parse_state((root / "processes" / "p" / "workspace").read_bytes())
     assert state is not None
     assert state.cwd == str(cwd)
-    assert state.variables == {**variables, "PATH": os.environ["PATH"], "OLDPWD": "/"}
+    # Only what differs from what the shell began with: what the caller has given is not written down.
+    assert state.variables == {**variables, "FOLDER": None, "OLDPWD": "/"}

@@ -5,12 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.protocols.mcp.results import command_status, error_sentence, status_word
-from outlive.protocols.mcp.texts import Circumstances, header
 
 _RECORD = ProcessRecord(  # noqa: S604 -- the record only says so
     process_id=ProcessId("x"),
@@ -72,25 +70,6 @@ def test_output_that_is_not_whole_is_not_a_completed_command() -> None:
     shape = command_status(record, stdout="", stderr="", start_time="", duration_s=0, cwd=None)
     assert (shape["completed"], shape["success"], shape["return_code"]) == (False, False, None)
     assert shape["timeout"] is None
-
-
-@pytest.mark.promise("S4.13.answers")
-def test_a_header_tells_what_is_known() -> None:
-    now = Circumstances(duration_s=1.25)
-    assert header(_RECORD, now) == "[id=x running 1.2s 0B cwd=/]"
-    paused = replace(_RECORD, state=State.PAUSED, stdout_bytes=5, stderr_bytes=2)
-    now = Circumstances(duration_s=0, cursor=Cursor(5, 2), lines=3, ports=(80, 8080), waiting="input")
-    assert header(paused, now) == (
-        "[id=x paused 0.0s 7B/3 lines cwd=/ ports=80,8080 waiting for input cursor=5.2]"
-    )
-    left = replace(_ended(State.EXITED, 0), descendants=2)
-    assert header(left, Circumstances(duration_s=0)) == (
-        "[id=x exit=0 0.0s 0B cwd=/ 2 descendants still run]"
-    )
-    killed = header(_ended(State.SIGNALED, 9, Cause.CANCEL), Circumstances(duration_s=0))
-    assert killed == "[id=x signal=9 0.0s 0B cwd=/]\n[why]"
-    draining = replace(_ended(State.EXITED, 0), is_complete=False)
-    assert " running " in header(draining, Circumstances(duration_s=0))
 
 
 def test_a_timeout_is_told_while_the_grace_runs() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.protocols.mcp.results import WorkspaceState, parse_state
+from outlive.protocols.mcp.results import WorkspaceState, carried_environment, parse_state
 
 _NAMES = st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,10}\Z")
 _VALUES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
@@ -52,16 +52,31 @@ def test_invalid_utf8_stays_as_it_is_and_what_no_program_could_get_is_left_out()
     assert sorted(state.variables) == ["A", "C"]
 
 
-@given(st.dictionaries(_NAMES, _VALUES), st.sets(_NAMES | st.sampled_from([*_OWN, "OUTLIVE_X", "a.b"])))
-def test_an_environment_becomes_what_the_shell_had(variables: dict[str, str], base: set[str]) -> None:
-    """S4.13: what is gone is removed; what belongs to each shell and terminal anew is left alone."""
-    state = parse_state(_written("/", variables))
+@given(st.dictionaries(_NAMES, st.one_of(st.none(), _VALUES)))
+def test_a_name_alone_is_a_variable_that_is_gone(variables: dict[str, str | None]) -> None:
+    """S4.13: what belongs to each shell and terminal anew is left alone, gone or not."""
+    words = ["/\n", *(name if value is None else f"{name}={value}" for name, value in variables.items())]
+    state = parse_state("".join(word + "\0" for word in words).encode() + b"end")
     assert state is not None
-    began = dict.fromkeys(base, "old")
-    for name, value in state.environment(base).items():
-        if value is None:
-            del began[name]
-        else:
-            began[name] = value
-    kept = {name for name in base if name in _OWN or name.startswith("OUTLIVE_") or name == "a.b"}
-    assert began == {**dict.fromkeys(kept, "old"), **state.variables}
+    own = {name for name in variables if name in _OWN or name.startswith("OUTLIVE_")}
+    assert state.variables == {name: value for name, value in variables.items() if name not in own}
+
+
+def test_the_preludes_own_startup_file_is_not_taken_for_a_variable_that_is_gone() -> None:
+    """S4.13: `workspace.bash` unsets BASH_ENV itself; the user's own is carried."""
+    gone, set_ = (parse_state(b"/\n\0" + word + b"\0end") for word in (b"BASH_ENV", b"BASH_ENV=/x"))
+    assert gone is not None
+    assert set_ is not None
+    assert (gone.variables, set_.variables) == ({}, {"BASH_ENV": "/x"})
+
+
+@given(st.dictionaries(_NAMES, st.one_of(st.none(), _VALUES)))
+def test_a_workspaces_shell_is_told_what_the_workspace_has_brought(variables: dict[str, str | None]) -> None:
+    """S4.13: names in two variables; their values are the command's."""
+    told = carried_environment(variables)
+    carried, removed = told.pop("OUTLIVE_CARRIED"), told.pop("OUTLIVE_REMOVED")
+    assert carried is not None
+    assert removed is not None
+    assert set(carried.split()) == {name for name, value in variables.items() if value is not None}
+    assert set(removed.split()) == {name for name, value in variables.items() if value is None}
+    assert told == variables
