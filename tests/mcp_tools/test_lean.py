@@ -68,13 +68,13 @@ async def test_what_is_left_out_is_read_exactly_once(toolbox: Toolbox) -> None:
         lines = todo.pop().splitlines()[1:]
         for place, line in enumerate(lines):
             call = re.fullmatch(
-                r'\[\.\.\. \d+ bytes omitted: read\(id="(.*)", cursor="(.*)", end="(.*)"\) \.\.\.\]', line
+                r'\[\.\.\. \d+ bytes omitted: read\(id="(.*)", cursor="(.*)"\) \.\.\.\]', line
             )
             if call is None:
                 shown.append(line)
                 continue
             todo.append("\n" + "\n".join(lines[place + 1 :]))
-            more = await say(toolbox, "read", caller, id=call[1], cursor=call[2], end=call[3], budget=3000)
+            more = await say(toolbox, "read", caller, id=call[1], cursor=call[2], budget=3000)
             todo.append(more)
             break
     assert shown == wanted

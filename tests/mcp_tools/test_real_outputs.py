@@ -16,7 +16,7 @@ from tests.mcp_tools.real_outputs import SAMPLES, Sample
 pytestmark = pytest.mark.thorough
 
 _MARK = re.compile(
-    r'^\[\.\.\. \d+ bytes omitted: read\(id="\w+", cursor="(\S+)", end="(\S+)"\) \.\.\.\]$', re.MULTILINE
+    r'^\[\.\.\. \d+ bytes omitted: read\(id="p1", cursor="([^-"]+)-([^"]+)"\) \.\.\.\]$', re.MULTILINE
 )
 _COLLAPSED = re.compile(r"^\[\.\.\. \d+ (?:similar|equal) lines: .* \.\.\.\]$", re.MULTILINE)
 # What an agent must see of each, whatever is left out.
@@ -87,7 +87,7 @@ def _logged(process: Process, start: Cursor, end: Cursor) -> bytes:
 
 async def _read_back(toolbox: Toolbox, caller: Caller, process: Process, start: Cursor, end: Cursor) -> bytes:
     """Read [start, end) as an agent would: raw, and every omitted range by the call that its mark names."""
-    asked = {"id": process.process_id, "cursor": str(start), "end": str(end), "raw": True, "budget": 50_000}
+    asked = {"id": process.process_id, "cursor": f"{start}-{end}", "raw": True, "budget": 50_000}
     outcome = await answer(toolbox, "read", caller, asked)
     head, _, text = outcome.text.partition("\n")
     assert re.fullmatch(r"\[(p1 )?exit [01]\]", head), head
