@@ -157,6 +157,7 @@ def _ends(processes: dict[str, list[Any]], terminals: list[str]) -> dict[str, st
         "remove": lambda one, _: _rpc("remove", process_id=one, force=True),
         "close_output": lambda one, _: _rpc("close_output", process_id=one, type="stdout"),
         "mcp cancel": lambda one, _: _tool("control", id=one, action="cancel", grace=0),
+        "mcp stop": lambda one, _: _tool("stop", ids=[one], grace=0),
         "mcp terminate_process": lambda _, pid: _tool("terminate_process", pid=pid),
         "mcp tasks/cancel": lambda one, _: _cancel_task(one),
         "mcp notifications/cancelled": lambda _, __: _cancel_request(_at["request_id"]),

@@ -33,6 +33,7 @@ _ENDS = (
     "remove",
     "close_output",
     "mcp cancel",
+    "mcp stop",
     "mcp terminate_process",
     "mcp tasks/cancel",
     _IN_FLIGHT,
@@ -65,7 +66,7 @@ _ATTEMPTS: dict[tuple[str, ...], tuple[str, ...]] = {
     **{
         ("mcp", name): (f"mcp {name}",)
         for name in (
-            *("terminate_process", "send"),
+            *("terminate_process", "send", "stop"),
             *("terminal_execute", "terminal_write", "terminal_resize", "terminal_close"),
         )
     },

@@ -119,7 +119,7 @@ class Host:
     def ask(self, name: str, **arguments: object) -> str:
         """Call a tool and return its text, an error's, too (blocks)."""
         request_id = f"ask {next(self._numbers)}"
-        self.call(request_id, name, **arguments)
+        self.send("tools/call", request_id, name=name, arguments=arguments)
         return self.text(request_id)
 
     def text(self, request_id: str | int) -> str:
