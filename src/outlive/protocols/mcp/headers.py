@@ -46,7 +46,7 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
     parts = [f"{record.short_id} {state}" if now.shows_id else state]
     if now.remark:
         parts.append(now.remark)
-    if record.sandbox.profile is not Profile.OPEN or record.sandbox.features:
+    if record.sandbox.profile is not Profile.OPEN:
         parts.append(f"sandbox {record.sandbox.profile}")
     if record.location != HERE:
         parts.append(f"on {record.location.backend}")
@@ -104,7 +104,7 @@ def _life(record: ProcessRecord, now: Circumstances) -> str:
 def _end(record: ProcessRecord) -> str:
     """Return how a process has ended, and by which of several possible hands."""
     error = (record.error or "").rstrip(".")
-    code = "" if record.exit_code is None else f" (exit {record.exit_code})"
+    code = f" (exit {record.exit_code})" if record.exit_code else ""
     match record.cause:
         case Cause.CANCEL if error.startswith(_BY_CLIENT):
             return f"stopped by you{code}"

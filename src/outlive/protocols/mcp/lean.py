@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from outlive.operations.requests import Key, Seconds, Text, Timeout, WaitSeconds, Words, WorkspaceName
+from outlive.operations.requests import Key, Seconds, Text, Timeout, Words, WorkspaceName
 from outlive.operations.start import RunOptions, check_one_way
 from outlive.protocols.terminal.typed import check_keys
 
@@ -58,7 +58,7 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
     )
     stdin: Annotated[Literal["none", "pipe"], Meta(description="pipe: send can write to it.")] = "none"
     wait_s: Annotated[
-        WaitSeconds | None,
+        Seconds | None,
         Meta(description="Seconds to wait for the end; 0: run in background."),
     ] = None
     wait_for: Annotated[
@@ -107,7 +107,7 @@ class WaitArguments(_Lean, kw_only=True, frozen=True):
     ids: Annotated[list[str], Meta(min_length=1, max_length=100)]
     mode: Literal["any", "all"] = "all"
     wait_for: _WaitFor = None
-    wait_s: WaitSeconds | None = None
+    wait_s: Seconds | None = None
     budget: _Budget | None = None
 
 
@@ -120,9 +120,7 @@ class SendArguments(_Lean, kw_only=True, frozen=True):
     eof: bool = False
     cursor: Annotated[str | None, Meta(description="Show output from here on.")] = None
     wait_for: _WaitFor = None
-    wait_s: Annotated[WaitSeconds | None, Meta(description="At most this many seconds for the answer.")] = (
-        None
-    )
+    wait_s: Annotated[Seconds | None, Meta(description="At most this many seconds for the answer.")] = None
     budget: _Budget | None = None
     raw: _Raw = False
 

@@ -1,11 +1,13 @@
 """Where hosts work: `Projects`, what relays have sent of their hosts, in memory only (promise S4.13.project).
 
 A relay sends its host's folder, environment and tool set once, and gets a name for them, which it shows with every request. The
-name is a digest of the content: another server, which knows nothing of it, refuses the name, and the relay sends the content
-again. Nothing of it is written down: an environment holds secrets.
+name is a keyed digest of the content: another server, which knows nothing of it, refuses the name, and the relay sends the
+content again. Nothing of it is written down: an environment holds secrets.
 """
 
 import hashlib
+import hmac
+import os
 from collections import OrderedDict
 
 import msgspec
@@ -44,6 +46,7 @@ class Projects:
 
     def __init__(self) -> None:
         """Know none."""
+        self._key = os.urandom(32)  # a name must not confirm a guess of what an environment holds
         self._known: dict[str, OrderedDict[str, Project]] = {}
 
     def add(self, body: bytes, principal: str) -> str:
@@ -56,7 +59,7 @@ class Projects:
         asked = msgspec.json.decode(body, type=ProjectRequest)
         project = Project(root=asked.root, cwd=asked.cwd, env=asked.env, tool_set=asked.tools)
         known = self._known.setdefault(principal, OrderedDict())
-        name = hashlib.sha256(body).hexdigest()
+        name = hmac.digest(self._key, body, hashlib.sha256).hex()
         known[name] = project
         known.move_to_end(name)
         if len(known) > _MAX_OF_PRINCIPAL:

@@ -260,7 +260,7 @@ class Sdk:
                 params.name, params.arguments or {}, caller, progress if has_token else None
             )
         except UnknownTool as error:
-            raise MCPError(code=_INVALID_PARAMS, message=error.message) from error
+            raise MCPError(code=_INVALID_PARAMS, message=f"{error.message} {error.hint}") from error
         return _result(outcome) if outcome.task is None else outcome.task.to_created()
 
 

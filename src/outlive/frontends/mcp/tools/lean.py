@@ -42,6 +42,7 @@ from outlive.protocols.mcp.lean import (
     WaitFor,
 )
 from outlive.protocols.mcp.tasks import TaskCall
+from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.output.body import FAILURE_BUDGET, Source, default_budget
 from outlive.protocols.terminal.typed import typed_keys
 from outlive.server.shown_output import duration_s
@@ -188,17 +189,28 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
 
 
 async def stop(call: ToolCall, asked: StopArguments) -> Outcome:
-    """End whole process trees; answers when they are gone, with the output that was not shown."""
+    """End whole process trees, side by side; answers when they are gone, with the output that was not shown."""
     found = [await _find(call, one) for one in asked.ids]
     grace_s = _GRACE_S if asked.grace is None else asked.grace
+    ends = await asyncio.gather(*(_end(call, process, grace_s=grace_s) for process in found))
     texts = []
-    for process in found:
-        with contextlib.suppress(OutliveError if process.is_ended else ProcessNotFound):
-            await call.end(process, note="Cancelled by the client.", grace_s=grace_s)
-        start = call.runner.memory.shown(call.caller, process.process_id)
-        page = await read_page(process.log, start)
+    for process, error in zip(found, ends, strict=True):
+        if error is not None:
+            texts.append(f"{process.record.short_id}: {error_text(error)}")
+            continue
+        page = await read_page(process.log, call.runner.memory.shown(call.caller, process.process_id))
         texts.append((await _show(call, process, page, None, shows_id=True)).text)
-    return Outcome(text="\n".join(texts))
+    return Outcome(text="\n".join(texts), is_error=all(error is not None for error in ends))
+
+
+async def _end(call: ToolCall, process: Process, *, grace_s: float) -> OutliveError | None:
+    """End one tree; return what was refused, so that the others are reported, too."""
+    try:
+        with contextlib.suppress(InvalidState):  # it has ended, and nothing of it is left
+            await call.end(process, note="Cancelled by the client.", grace_s=grace_s)
+    except OutliveError as error:
+        return error
+    return None
 
 
 async def control(call: ToolCall, asked: ControlArguments) -> Outcome:
