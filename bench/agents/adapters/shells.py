@@ -19,8 +19,8 @@ class ClaudeAdapter(Adapter):
     """Bash, BashOutput and KillShell: no input, no wait; a foreground command that outlasts its time is over."""
 
     needs: ClassVar[frozenset[str]] = frozenset({"Bash", "BashOutput", "KillShell"})
-    # The folder holds from call to call; variables do not.
-    holds_session: ClassVar[bool] = False
+    # The folder holds from call to call, so a line is not repeated; variables do not hold, and that shows.
+    holds_session: ClassVar[bool] = True
 
     def run(self, work: Work) -> ToolUse:
         """See `Adapter.run`."""
@@ -38,6 +38,8 @@ class ClaudeAdapter(Adapter):
         named = next((one for one in found.groups() if one), "") if found else handle
         if use.arguments.get("run_in_background"):
             return View(text=reply.text, state="running", handle=named)
+        if reply.is_error and use.tool != "Bash":
+            return View(text=reply.text, state="ended")
         if use.tool == "Bash" and not (named and _GOES_ON.search(head)):
             return View(text=reply.text, state="ended", offers=named_calls(reply.text, self.tools))
         is_asking = _ASKS.search(head) is not None
