@@ -79,6 +79,10 @@ def tool_controls(tools: RawCaller) -> ControlDoor:
         elif operation == "control":
             tool, asked = "control", {"id": name, **members}
         elif operation == "signal" and not members.keys() & {"whole_tree", "unknown"}:
+            if members.get("signal") is None:
+                return (
+                    None  # it interrupts, which ends what others of these tests use (promise S4.13.lenient)
+                )
             tool, asked = "control", {"id": name, "action": "signal", **members}
         elif operation == "wait" and not members.keys() & {"until", "unknown"}:
             tool, asked = "wait", {"ids": [name], **members}

@@ -32,7 +32,7 @@ _CONTROLS: dict[str, tuple[str, dict[str, Any], str]] = {
     "an action that is a number": ("control", {"action": 5}, _BAD),
     "a grace before now": ("control", {"action": "cancel", "grace": -1}, _BAD),
     "a grace of ages": ("control", {"action": "cancel", "grace": 1e12}, _BAD),
-    "a grace that is a text": ("control", {"action": "cancel", "grace": "5"}, _BAD),
+    "a grace that is no time": ("control", {"action": "cancel", "grace": "soon"}, _BAD),
     "a control with more": ("control", {"action": "resume", "unknown": 5}, _BAD),
     "a signal by name": ("signal", {"signal": "WINCH"}, ACCEPTED),
     "a signal by its whole name": ("signal", {"signal": "SIGWINCH"}, ACCEPTED),

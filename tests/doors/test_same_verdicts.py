@@ -121,6 +121,10 @@ _PROMISED = {
     ("an unknown member", "mcp command_execute"): (ACCEPTED, "S1.1"),
     ("an unknown member", "mcp execute_linux_shell_command"): (ACCEPTED, "S4.2"),
     ("a timeout of half a second", "mcp command_execute"): (REFUSED, "S1.2"),
+    # Models write numbers as texts and texts as numbers, and a timeout of 0 for none.
+    ("a variable that is a number", "mcp run"): (ACCEPTED, "S4.13.lenient"),
+    ("a timeout of nothing", "mcp run"): (ACCEPTED, "S4.13.lenient"),
+    ("a timeout that is a text", "mcp run"): (ACCEPTED, "S4.13.lenient"),
 }
 
 

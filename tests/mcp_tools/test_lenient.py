@@ -101,6 +101,20 @@ async def test_every_word_for_the_end_ends_the_tree(toolbox: Toolbox, marker: Ma
 
 
 @pytest.mark.promise("S4.13.lenient")
+@pytest.mark.parametrize("more", [{}, {"signal": None}, {"signal": "sigint"}, {"signal": 2}])
+async def test_an_interrupt_is_a_ctrl_c(toolbox: Toolbox, more: dict[str, object]) -> None:
+    """A signal that is none is refused, and interrupts nothing."""
+    caller = a_caller()
+    await say(toolbox, "run", caller, command="exec sleep 300", background=True)
+    for wrong in ("", 0, "NOPE"):
+        outcome = await answer(toolbox, "control", caller, {"id": 1, "action": "signal", "signal": wrong})
+        assert outcome.is_error
+    assert "[p1 running, " in await say(toolbox, "wait", caller, ids=1, wait_s=0)
+    await say(toolbox, "control", caller, id=1, action="interrupt", **more)
+    assert await say(toolbox, "wait", caller, ids=1, wait_s=20) == "[p1 killed by SIGINT]"
+
+
+@pytest.mark.promise("S4.13.lenient")
 async def test_input_has_the_names_of_other_tools(toolbox: Toolbox) -> None:
     caller = a_caller()
     await say(toolbox, "run", caller, command="exec cat", tty="true", wait_for={"idle_s": 1})

@@ -225,7 +225,9 @@ async def control(call: ToolCall, asked: ControlArguments) -> Outcome:
         case "cancel":
             return await stop(call, StopArguments(ids=[asked.id], grace=asked.grace))
         case "signal":
-            await acting.control(process, SignalProcess(signal=signal_number(asked.signal or "INT")))
+            await acting.control(
+                process, SignalProcess(signal=signal_number("INT" if asked.signal is None else asked.signal))
+            )
     first, _ = await _described(call.runner, process, None, None, shows_id=True)
     return Outcome(text=first)
 
