@@ -16,10 +16,18 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process
 from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
-from outlive.protocols.output.body import FAILURE_BUDGET, RUNNING_BUDGET, SUCCESS_BUDGET, default_budget
+from outlive.protocols.output.body import (
+    FAILURE_BUDGET,
+    RUNNING_BUDGET,
+    SUCCESS_BUDGET,
+    Source,
+    default_budget,
+)
 from outlive.store.output_log import OutputLog
 
 Run = Callable[[str], Awaitable[Process]]
+
+_P1 = Source('read(id="p1"')
 
 
 @pytest.fixture
@@ -41,9 +49,9 @@ async def test_an_error_in_the_middle_of_a_flood_is_shown_with_its_neighbours(ru
     process = await run(
         "seq 300000; echo 'a.c:3:5: error: no'; seq 300000; echo 'make: *** [all] Error 1' >&2; exit 2"
     )
-    page = await read_page(process, BEGINNING)
+    page = await read_page(process.log, BEGINNING)
     budget = default_budget(process.record)
-    text = page.text("p1", budget=budget)
+    text = page.text(_P1, budget=budget)
     assert "\n299999\n300000\na.c:3:5: error: no\n1\n2\n" in text
     assert text.startswith("1\n2\n3\n")
     assert "make: *** [all] Error 1" in text
@@ -55,14 +63,14 @@ async def test_what_was_not_searched_for_errors_is_said_with_the_call_that_finds
     process = await run(
         "yes quiet | head -c 19999998; echo 'error: in the middle'; yes quiet | head -c 19999998"
     )
-    text = (await read_page(process, BEGINNING)).text("p1", budget=1000)
+    text = (await read_page(process.log, BEGINNING)).text(_P1, budget=1000)
     call = re.search(
-        r'\[not searched for errors: read\(id="p1", cursor="(\S+)", end="(\S+)", grep="(.*)"\)\]', text
+        r'\[not searched for errors: read\(id="p1", cursor="([\d.]+)-([\d.]+)", grep="(.*)"\)\]', text
     )
     assert call is not None
     start, end = Cursor.parse(call[1]), Cursor.parse(call[2])
-    page = await read_matches(process, start, call[3], context=0, most=500, end=end)
-    assert page.text("p1", budget=500) == "error: in the middle"
+    page = await read_matches(process.log, start, call[3], context=0, most=500, end=end)
+    assert page.text(_P1, budget=500) == "error: in the middle"
 
 
 async def test_budgets_follow_the_end(run: Run, engine: Engine) -> None:
@@ -82,16 +90,16 @@ async def test_binary_data_is_said_and_raw_gives_its_bytes(run: Run, tmp_path: P
     data = gzip.compress(random.Random(3).randbytes(3000))
     (tmp_path / "data").write_bytes(data)
     process = await run(f"echo before; cat {tmp_path}/data; printf '\\nafter\\n'")
-    text = (await read_page(process, BEGINNING)).text("p1", budget=1000)
+    text = (await read_page(process.log, BEGINNING)).text(_P1, budget=1000)
     first, mark, last = text.split("\n")
     assert (first, last) == ("before", "after")
     said = re.fullmatch(
-        r'\[binary: ([\d,]+) bytes, looks like gzip, first bytes 1f 8b 08 00; write it to a file instead: cursor="(\S+)" end="(\S+)" raw=true\]',
+        r'\[binary: ([\d,]+) bytes, looks like gzip, first bytes 1f 8b 08 00; write it to a file instead: cursor="([\d.]+)-([\d.]+)" raw=true\]',
         mark,
     )
     assert said is not None
-    page = await read_page(process, Cursor.parse(said[2]), Cursor.parse(said[3]), raw=True)
-    header, *digits = page.text("p1", budget=50_000).split("\n")
+    page = await read_page(process.log, Cursor.parse(said[2]), Cursor.parse(said[3]), raw=True)
+    header, *digits = page.text(_P1, budget=50_000).split("\n")
     assert header == "[binary data as hexadecimal digits]"
     assert bytes.fromhex("".join(digits)) == data + b"\n"
 
@@ -99,29 +107,29 @@ async def test_binary_data_is_said_and_raw_gives_its_bytes(run: Run, tmp_path: P
 @pytest.mark.promise("S4.13.binary")
 async def test_megabytes_of_binary_data_are_one_line_unless_text_is_among_them(run: Run) -> None:
     process = await run("head -c 2000000 /dev/urandom")
-    text = (await read_page(process, BEGINNING)).text("p1", budget=1000)
+    text = (await read_page(process.log, BEGINNING)).text(_P1, budget=1000)
     assert re.fullmatch(r"\[binary: 2,000,000 bytes[^\n]*\]", text)
     process = await run("head -c 300000 /dev/urandom; seq 300000; head -c 300000 /dev/urandom")
-    text = (await read_page(process, BEGINNING)).text("p1", budget=1000)
+    text = (await read_page(process.log, BEGINNING)).text(_P1, budget=1000)
     assert len(re.findall(r"\[binary: ", text)) == 2
 
 
 @pytest.mark.promise("S4.13.grep")
 async def test_a_search_shows_the_first_and_the_last_of_many_matches_and_counts_all(run: Run) -> None:
     process = await run("seq 100000")
-    page = await read_matches(process, BEGINNING, "7$", context=0, most=300)
-    lines = page.text("p1", budget=300).split("\n")
+    page = await read_matches(process.log, BEGINNING, "7$", context=0, most=300)
+    lines = page.text(_P1, budget=300).split("\n")
     assert lines[:3] == ["7", "17", "27"]
     assert lines[-1] == "99997"
     (mark,) = [line for line in lines if line.startswith("[")]
     found = re.fullmatch(
-        r'\[10000 lines match; (\d+) not shown: read\(id="p1", cursor="(\S+)", end="(\S+)", grep="7\$"\)\]',
+        r'\[10000 lines match; (\d+) not shown: read\(id="p1", cursor="([\d.]+)-([\d.]+)", grep="7\$"\)\]',
         mark,
     )
     assert found is not None
     assert int(found[1]) == 10_000 - len(lines) + 1
     rest = await read_matches(
-        process, Cursor.parse(found[2]), "7$", context=0, most=300, end=Cursor.parse(found[3])
+        process.log, Cursor.parse(found[2]), "7$", context=0, most=300, end=Cursor.parse(found[3])
     )
     assert rest.matches is not None
     assert rest.matches.count == int(found[1])
@@ -132,12 +140,12 @@ async def test_lines_around_a_match_are_shown_across_what_was_skipped(run: Run) 
     """Each of the neighbours may lie in another turn of 256 KiB."""
     process = await run("seq 200000; echo; printf '\\033[31mneedle\\033[0m\\n'; seq 200000")
     for number in (44_444, 81_234, 199_999):
-        page = await read_matches(process, BEGINNING, f"^{number}$", context=2, most=500)
+        page = await read_matches(process.log, BEGINNING, f"^{number}$", context=2, most=500)
         wanted = [str(one) for one in range(number - 2, number + 3)]
         wanted[-1] = wanted[-1] if number != 199_999 else ""
-        assert page.text("p1", budget=500).split("\n")[:5] == wanted
-    page = await read_matches(process, BEGINNING, "^needle$", context=1, most=500)
-    assert page.text("p1", budget=500) == "\nneedle\n1"
+        assert page.text(_P1, budget=500).split("\n")[:5] == wanted
+    page = await read_matches(process.log, BEGINNING, "^needle$", context=1, most=500)
+    assert page.text(_P1, budget=500) == "\nneedle\n1"
 
 
 @pytest.mark.promise("S4.13.grep")
@@ -145,13 +153,13 @@ async def test_a_pattern_that_would_backtrack_for_ever_searches_ten_megabytes(ru
     process = await run("head -c 10000000 /dev/zero | tr '\\0' a; echo b")
     for pattern in ("(a+)+$", "(a|aa)*c", "(x+x+)+y"):
         begin = time.process_time()
-        page = await read_matches(process, BEGINNING, pattern, context=0, most=500)
+        page = await read_matches(process.log, BEGINNING, pattern, context=0, most=500)
         assert page.cursor == Cursor(10_000_002, 0)
         assert time.process_time() - begin < 10
     with pytest.raises(InvalidRequest):
-        await read_matches(process, BEGINNING, "a" * 10_240, context=0, most=500)
-    page = await read_matches(process, BEGINNING, "(?=b)", context=0, most=500)
-    assert page.text("p1", budget=500).startswith("[grep is no regular expression")
+        await read_matches(process.log, BEGINNING, "a" * 10_240, context=0, most=500)
+    page = await read_matches(process.log, BEGINNING, "(?=b)", context=0, most=500)
+    assert page.text(_P1, budget=500).startswith("[grep is no regular expression")
 
 
 @pytest.mark.thorough
@@ -177,12 +185,12 @@ async def test_a_flood_costs_what_its_ends_cost(run: Run, line: str, monkeypatch
 
     monkeypatch.setattr(OutputLog, "look", counted)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    text = (await read_page(process, BEGINNING)).text("p1", budget=2500)
+    text = (await read_page(process.log, BEGINNING)).text(_P1, budget=2500)
     assert sum(read) < 12 * 1024 * 1024
     assert len(read) < 150
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # KiB
     assert len(text) < 2500 + 300
     assert text.endswith("end")
     assert text[:10] in {"x" * 10, "some line ", "é" * 10}
-    tail = (await read_tail(process, 1)).text("p1", budget=500)
+    tail = (await read_tail(process.log, 1)).text(_P1, budget=500)
     assert tail.endswith("end")

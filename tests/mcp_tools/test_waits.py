@@ -128,7 +128,7 @@ async def test_a_stop_shows_the_last_words(toolbox: Toolbox, engine: Engine) -> 
     line = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.02; done"
     await _soon(toolbox, "run", caller, command=line, wait_for={"text": "up"})
     lines = (await say(toolbox, "stop", caller, ids=["p1"])).splitlines()
-    assert (lines[0], lines[-1]) == ("[p1 stopped by you (exit 0)]", "bye")
+    assert (lines[0], lines[-1]) == ("[p1 stopped by you]", "bye")
     assert "up" not in lines
     assert (await newest_process(engine, caller)).record.cause is Cause.CANCEL
 

@@ -155,11 +155,11 @@ async def test_what_was_ended_leaves_the_workspace_as_it_was(toolbox: Toolbox) -
     await _run(toolbox, caller, "cd /usr/lib")
     line = "cd /usr; trap 'exit 0' TERM; while :; do sleep 0.02; done"
     text = await _run(toolbox, caller, line, timeout=0.5)
-    assert text.splitlines()[0] == "[timed out after 0.5 s, killed (exit 0), workspace w unchanged]"
+    assert text.splitlines()[0] == "[timed out after 0.5 s, killed, workspace w unchanged]"
     text = await _run(toolbox, caller, f"{line[:-4]}echo on; done", wait_for={"text": "on"})
     assert re.match(r"\[p3 running, \d\.\d s, workspace w\]\n", text), text
     ended = await answer(toolbox, "stop", caller, {"ids": ["p3"]})
-    assert ended.text.splitlines()[0] == "[p3 stopped by you (exit 0)]"
+    assert ended.text.splitlines()[0] == "[p3 stopped by you]"
     assert await _output(toolbox, caller, "pwd") == "/usr/lib"
 
 

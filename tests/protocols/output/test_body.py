@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.protocols.output.body import Excerpt, body, chosen, divided, redacted_in
+from outlive.protocols.output.body import Excerpt, Source, body, chosen, divided, redacted_in
 from outlive.protocols.output.collapse import collapse
 from outlive.protocols.output.error_lines import with_errors
 from outlive.protocols.plain import Line, LineSplitter
 from tests.protocols.output.making import an_excerpt, made_lines
 
-_CALL = re.compile(r'\[\.\.\. (\d+) bytes omitted: read\(id="p", cursor="(\S+)", end="(\S+)"\) \.\.\.\]')
+_P = Source('read(id="p"')
+_CALL = re.compile(r'\[\.\.\. (\d+) bytes omitted: read\(id="p", cursor="([\d.]+)-([\d.]+)"\) \.\.\.\]')
 _TEXTS = st.lists(
     st.sampled_from(["", "a", "bb" * 20, "a.c:1:2: error: x", "1%", "2%", "é" * 70, "c" * 300]), max_size=40
 )
@@ -33,7 +34,7 @@ def test_every_byte_is_in_one_shown_line_or_in_one_mark(
     every = [*lines[: len(head)], *lines[len(head) + len(hole) :]]
     end = lines[-1].end if lines else BEGINNING
     excerpt = Excerpt(lines=with_errors(collapse(every)), start=BEGINNING, end=end)
-    text = body(excerpt, budget=budget, process_id="p")
+    text = body(excerpt, budget=budget, source=_P)
     ranges = [(line.start, line.end) for line in chosen(excerpt, budget=budget)] + _named(text)
     position = BEGINNING
     for start, stop in sorted(ranges):
@@ -55,7 +56,7 @@ def test_no_bytes_make_it_fail(data: bytes, budget: int, streams: int) -> None:
         splitter.feed(place * streams % 2, data[place : place + 97])
     splitter.finish()
     excerpt = Excerpt(lines=with_errors(splitter.lines), start=BEGINNING, end=splitter.cursor)
-    text = body(excerpt, budget=budget, process_id="p")
+    text = body(excerpt, budget=budget, source=_P)
     position = BEGINNING
     for start, stop in sorted(
         [(line.start, line.end) for line in chosen(excerpt, budget=budget)] + _named(text)
@@ -71,7 +72,7 @@ def test_the_first_error_and_the_last_one_come_before_head_and_tail() -> None:
     first = "src/a.c:3:5: error: 'x' undeclared"
     last = "make: *** [Makefile:3: all] Error 2"
     lines = [*noise[:300], first, *noise[300:600], *["b.c:1:1: error: again 1"] * 200, *noise[600:800], last]
-    text = body(an_excerpt(made_lines(*lines, *noise[800:])), budget=2000, process_id="p")
+    text = body(an_excerpt(made_lines(*lines, *noise[800:])), budget=2000, source=_P)
     assert first in text
     assert last in text
     # Two lines on each side.
@@ -90,8 +91,8 @@ def test_what_was_not_searched_for_errors_is_named_with_a_call() -> None:
         end=lines[-1].end,
         unsearched=(lines[20].start, lines[80].start),
     )
-    text = body(excerpt, budget=2000, process_id="p")
-    call = 'read(id="p", cursor="100.0", end="400.0", grep="error|fail")'
+    text = body(excerpt, budget=2000, source=_P)
+    call = 'read(id="p", cursor="100.0-400.0", grep="error|fail")'
     assert f"\n[not searched for errors: {call}]\n" in text
 
 
@@ -111,17 +112,17 @@ def test_a_long_line_is_divided_at_exact_cursors(text: str, longest: int) -> Non
 def test_a_line_that_is_too_long_shows_both_ends_and_the_call_for_its_middle() -> None:
     """S4.13.answers."""
     excerpt = an_excerpt(made_lines("a" * 5000 + "b" * 5000))
-    text = body(excerpt, budget=1000, process_id="p")
+    text = body(excerpt, budget=1000, source=_P)
     assert re.fullmatch(r"a{400,600}\n\[\.\.\. \d+ bytes omitted: .* \.\.\.\]\nb{400,600}", text)
-    assert body(excerpt, budget=10_001, process_id="p") == "a" * 5000 + "b" * 5000
+    assert body(excerpt, budget=10_001, source=_P) == "a" * 5000 + "b" * 5000
 
 
 def test_a_line_that_cannot_be_divided_is_cut_by_characters() -> None:
     """S4.13.answers: bytes and characters do not correspond where escape sequences were stripped."""
     line = Line(text="a" * 500 + "b" * 500, start=BEGINNING, end=Cursor(2000, 0))
-    text = body(an_excerpt([line]), budget=100, process_id="p")
+    text = body(an_excerpt([line]), budget=100, source=_P)
     assert text.startswith("a" * 50 + "\n[... 900 characters of this line omitted: ")
-    assert 'read(id="p", cursor="0.0", end="2000.0", budget=1001)' in text
+    assert 'read(id="p", cursor="0.0-2000.0", budget=1001)' in text
     assert text.endswith("\n" + "b" * 50)
 
 
@@ -138,5 +139,5 @@ def test_secrets_are_counted_in_what_is_shown_only() -> None:
 
 def test_collapsed_lines_are_named_with_their_cursors() -> None:
     """S4.13.answers."""
-    text = body(an_excerpt(collapse(made_lines(*["same"] * 6))), budget=500, process_id="p")
-    assert text == 'same\n[... 4 equal lines: cursor="5.0" end="25.0" raw=true ...]\nsame'
+    text = body(an_excerpt(collapse(made_lines(*["same"] * 6))), budget=500, source=_P)
+    assert text == 'same\n[... 4 equal lines: cursor="5.0-25.0" raw=true ...]\nsame'

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.cursor import Cursor
+from outlive.protocols.output.body import Source
 from outlive.protocols.output.matches import Found, Matches, cut_around
 from tests.protocols.output.making import made_lines
 
@@ -21,14 +22,14 @@ def test_what_is_shown_keeps_the_budget_and_counts_the_rest(
     every = [Found(line, is_match) for line, (_, is_match) in zip(lines, sizes, strict=True)]
     matches.add(every)
     assert matches.count == sum(is_match for _, is_match in sizes)
-    text = matches.text(budget, process_id="p", pattern='a "b"')
+    text = matches.text(budget, source=Source('read(id="p"'), pattern='a "b"')
     first, last = matches.shown(budget)
     if not last:
         assert first == every
         assert text == "\n".join(line.text for line in lines)
         return
     mark = re.search(
-        r'^\[(\d+) lines match; (?:(\d+) not|of the .* not) shown: read\(id="p", cursor="(\S+)", end="(\S+)", grep="a \\"b\\""\)\]$',
+        r'^\[(\d+) lines match; (?:(\d+) not|of the .* not) shown: read\(id="p", cursor="([\d.]+)-([\d.]+)", grep="a \\"b\\""\)\]$',
         text,
         re.MULTILINE,
     )
