@@ -13,12 +13,13 @@ from outlive.core.controls import CloseInput, Pause, Resume, SignalProcess
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError, ProcessNotFound
 from outlive.core.identity import is_process_id
-from outlive.core.lifecycle import State, signal_number
+from outlive.core.lifecycle import signal_number
 from outlive.core.process import ProcessRecord
 from outlive.engine import OutputLog, Process, ProcessFilter
 from outlive.engine.commands.unfiltered import unfiltered_log, unfiltered_of
 from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished
-from outlive.frontends.mcp.tools.pages import LeanPage, read_matches, read_page, read_tail
+from outlive.frontends.mcp.tools.lean_answers import described, show
+from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, is_visible
 from outlive.frontends.mcp.tools.waits import (
     Patience,
@@ -30,7 +31,6 @@ from outlive.frontends.mcp.tools.waits import (
 )
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
 from outlive.protocols.mcp.headers import Circumstances, elapsed, header
-from outlive.protocols.mcp.hosts import McpHost, host_of
 from outlive.protocols.mcp.lean import (
     ControlArguments,
     ListArguments,
@@ -43,14 +43,13 @@ from outlive.protocols.mcp.lean import (
 )
 from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import error_text
-from outlive.protocols.output.body import FAILURE_BUDGET, Source, default_budget
+from outlive.protocols.output.body import FAILURE_BUDGET
 from outlive.protocols.terminal.typed import typed_keys
 from outlive.server.shown_output import duration_s
 
 _GRACE_S = 5.0  # from TERM to KILL: an agent waits for it
 _SETTLED_S = 0.5  # silence after an input, of a program that the kernel does not show waiting
 _SEND_S = 30.0  # for the answer to an input
-_SIGPIPE_CODE = 128 + 13  # of a program whose reader has left, as `head` does
 _REPORT_S = 2.0  # between two progress messages: a person watches them
 
 
@@ -80,9 +79,7 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
     page = await read_page(process.log, BEGINNING, raw=asked.raw)
     remark = "" if is_new else _ran(process.record)
     workspace = await shown_workspace(process)
-    outcome = await _show(
-        call, process, page, asked.budget, workspace=workspace, remark=remark, reason=reason
-    )
+    outcome = await show(call, process, page, asked.budget, workspace=workspace, remark=remark, reason=reason)
     if is_complete or asked.wait_s is not None or asked.wait_for is not None:
         return outcome
     return replace(outcome, unfinished=Unfinished(process, task_call))
@@ -91,7 +88,7 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
 async def result(runner: Runner, process: Process, call: TaskCall) -> Outcome:
     """Show what a process has written that a call of `run` has started."""
     page = await read_page(process.log, BEGINNING, raw=call.raw)
-    first, text = await _described(
+    first, text = await described(
         runner, process, page, call.budget, workspace=await shown_workspace(process)
     )
     return Outcome(text=f"{first}\n{text}" if text else first)
@@ -131,7 +128,7 @@ async def _read(call: ToolCall, process: Process, log: OutputLog, asked: ReadArg
         start = call.runner.memory.shown(call.caller, process.process_id) if is_new else cursor or BEGINNING
         page = await read_page(log, start, end, raw=asked.raw)
     is_part = asked.unfiltered or asked.grep is not None or asked.tail is not None or end is not None
-    return await _show(
+    return await show(
         call, process, page, budget, nothing=nothing, is_part=is_part, is_unfiltered=asked.unfiltered
     )
 
@@ -154,10 +151,10 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
     for process, start in zip(found, starts, strict=True):
         reason: Reason = "end" if process.is_complete else "question" if process.waiting != "no" else "time"
         if reason == "time" and not is_over:  # another one is the answer: this one's output is for later
-            texts.append((await _described(call.runner, process, None, None, shows_id=True))[0])
+            texts.append((await described(call.runner, process, None, None, shows_id=True))[0])
             continue
         page = await read_page(process.log, start)
-        texts.append((await _show(call, process, page, asked.budget, reason=reason, shows_id=True)).text)
+        texts.append((await show(call, process, page, asked.budget, reason=reason, shows_id=True)).text)
     return Outcome(text="\n".join(texts))
 
 
@@ -185,7 +182,7 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
     nothing = "" if process.is_complete else "[no output yet]"
     if reason == "question" and process.waiting == "input":
         reason = None  # a caller that has just answered one question knows how
-    return await _show(call, process, page, asked.budget, nothing=nothing, reason=reason)
+    return await show(call, process, page, asked.budget, nothing=nothing, reason=reason)
 
 
 async def stop(call: ToolCall, asked: StopArguments) -> Outcome:
@@ -199,7 +196,7 @@ async def stop(call: ToolCall, asked: StopArguments) -> Outcome:
             texts.append(f"{process.record.short_id}: {error_text(error)}")
             continue
         page = await read_page(process.log, call.runner.memory.shown(call.caller, process.process_id))
-        texts.append((await _show(call, process, page, None, shows_id=True)).text)
+        texts.append((await show(call, process, page, None, shows_id=True)).text)
     return Outcome(text="\n".join(texts), is_error=all(error is not None for error in ends))
 
 
@@ -228,7 +225,7 @@ async def control(call: ToolCall, asked: ControlArguments) -> Outcome:
             await acting.control(
                 process, SignalProcess(signal=signal_number("INT" if asked.signal is None else asked.signal))
             )
-    first, _ = await _described(call.runner, process, None, None, shows_id=True)
+    first, _ = await described(call.runner, process, None, None, shows_id=True)
     return Outcome(text=first)
 
 
@@ -339,106 +336,3 @@ def _ran(record: ProcessRecord) -> str:
         return "started before with this key, not again"
     ago_s = (datetime.now(UTC) - (record.ended_at or record.created_at)).total_seconds()
     return f"ran {elapsed(max(0.0, ago_s))} ago with this key, not again"
-
-
-async def _show(
-    call: ToolCall,
-    process: Process,
-    page: LeanPage,
-    budget: int | None,
-    *,
-    nothing: str = "",
-    workspace: str | None = None,
-    remark: str = "",
-    reason: Reason | None = None,
-    shows_id: bool = False,
-    is_part: bool = False,
-    is_unfiltered: bool = False,
-) -> Outcome:
-    """Return a header and a page of output, and remember that the session has seen it (unless it `is_part` of what there is)."""
-    memory = call.runner.memory
-    if memory.take_given_up(process.process_id):
-        remark = remark or "the host gave up waiting, and it went on"
-    first, text = await _described(
-        call.runner,
-        process,
-        page,
-        budget,
-        workspace=workspace,
-        remark=remark,
-        shows_id=shows_id,
-        is_unfiltered=is_unfiltered,
-    )
-    if not is_part:
-        memory.note_shown(call.caller, process.process_id, page.cursor)
-    if reason == "question" and process.waiting == "password":
-        call.runner.engine.questions.note_asked(
-            process
-        )  # the answer names the way by which a person can type it
-    parts = [first, text or nothing, _next(process, reason, host_of(call.caller.client))]
-    return Outcome(text="\n".join(filter(None, parts)))
-
-
-def _next(process: Process, reason: Reason | None, host: McpHost) -> str:
-    """Return what a model does best about a process that goes on; empty where that is known.
-
-    Asking again and again is the dearest way to wait: where a host can be woken, that is named first.
-    """
-    name = process.record.short_id
-    if process.is_complete or reason is None or process.state is State.QUEUED:
-        return ""
-    match reason:
-        case "question" if process.waiting == "password":
-            return f'[it asks for a password: a person can type it with `outlive answer {name}`, or use send(id="{name}")]'
-        case "question":
-            return f'[it waits for input: send(id="{name}", text="…\\n")]'
-        case "time":
-            waking = "" if host.wake is None else f"; to be woken at its end, {host.wake.format(id=name)}"
-            return f'[it goes on: wait(ids=["{name}"]) answers at its end, stop ends it{waking}]'
-        case _:
-            return ""
-
-
-async def _described(
-    runner: Runner,
-    process: Process,
-    page: LeanPage | None,
-    budget: int | None,
-    *,
-    workspace: str | None = None,
-    remark: str = "",
-    shows_id: bool = False,
-    is_unfiltered: bool = False,
-) -> tuple[str, str]:
-    """Return the header line and the text of a page."""
-    record = process.record
-    budget = budget or default_budget(record)
-    more = ", unfiltered=true" if is_unfiltered else ""
-    source = Source(f'read(id="{record.short_id}"{more}')
-    text = "" if page is None else page.text(source, budget=budget)
-    before = "" if is_unfiltered else await _before_filter(process)
-    seen = await runner.engine.queries.observe(process)
-    now = Circumstances(
-        duration_s=duration_s(record),
-        shows_id=shows_id or source.call in text or bool(before) or not record.is_finished,
-        ports=seen.ports,
-        waiting=record.waiting,
-        workspace=workspace,
-        redacted=0 if page is None else page.redacted(budget=budget),
-        remark=", ".join(filter(None, [remark, before])),
-    )
-    return header(record, now), text
-
-
-async def _before_filter(process: Process) -> str:
-    """Return what a final filter (`make | tail`) hides: the exit code of what stands before it, and how to read the rest."""
-    kept = await unfiltered_of(process)
-    if kept is None:
-        return ""
-    words = []
-    if kept.exit_code_before not in {None, 0, _SIGPIPE_CODE}:
-        words.append(f"before the last |: exit {kept.exit_code_before}")
-    record = process.record
-    if kept.size is not None and kept.size > record.stdout_bytes:
-        words.append(f"{kept.size} bytes entered it: read with unfiltered=true")
-    return ", ".join(words)

@@ -21,6 +21,7 @@ class SessionMemory:
     def __init__(self) -> None:
         """Remember nothing."""
         self._shown: OrderedDict[str, OrderedDict[ProcessId, Cursor]] = OrderedDict()
+        self._idle_waits: OrderedDict[str, int] = OrderedDict()
         self._given_up: OrderedDict[ProcessId, None] = OrderedDict()
         self._patient: set[str] = set()
 
@@ -40,6 +41,18 @@ class SessionMemory:
             seen.popitem(last=False)
         if len(self._shown) > _MAX_SESSIONS:
             self._shown.popitem(last=False)
+
+    def count_idle_wait(self, caller: Caller, process_id: ProcessId) -> int:
+        """Return how many waits in a row a session has made for a process without any news, this one among them."""
+        name = f"{_session_of(caller)} {process_id}"
+        count = self._idle_waits[name] = self._idle_waits.pop(name, 0) + 1
+        if len(self._idle_waits) > _MAX_SESSIONS:
+            self._idle_waits.popitem(last=False)
+        return count
+
+    def forget_idle_waits(self, caller: Caller, process_id: ProcessId) -> None:
+        """Begin to count anew: there was something to show."""
+        self._idle_waits.pop(f"{_session_of(caller)} {process_id}", None)
 
     def give_up(self, process_id: ProcessId) -> None:
         """Remember that a host gave up the call which had started a process, and that the process goes on."""

@@ -1,0 +1,136 @@
+"""What the lean tools answer about a process: a header line, a page of output, and what is best done next (promise S4.13.answers).
+
+Texts are `protocols.mcp.headers`' and `protocols.output`'s; here is decided what of them an answer needs, and the session's memory is
+told what was shown.
+"""
+
+from outlive.core.lifecycle import State
+from outlive.engine import Process
+from outlive.engine.commands.unfiltered import unfiltered_of
+from outlive.frontends.mcp.tools.calls import Outcome
+from outlive.frontends.mcp.tools.pages import LeanPage
+from outlive.frontends.mcp.tools.runner import Runner, ToolCall
+from outlive.frontends.mcp.tools.waits import Reason
+from outlive.protocols.mcp.headers import Circumstances, header
+from outlive.protocols.mcp.hosts import McpHost, host_of
+from outlive.protocols.output.body import Source, default_budget
+from outlive.server.shown_output import duration_s
+
+_SIGPIPE_CODE = 128 + 13  # of a program whose reader has left, as `head` does
+_MOST_MINUTES = 30  # between two looks at a process that has no news
+
+
+async def show(
+    call: ToolCall,
+    process: Process,
+    page: LeanPage,
+    budget: int | None,
+    *,
+    nothing: str = "",
+    workspace: str | None = None,
+    remark: str = "",
+    reason: Reason | None = None,
+    shows_id: bool = False,
+    is_part: bool = False,
+    is_unfiltered: bool = False,
+) -> Outcome:
+    """Return a header and a page of output, and remember that the session has seen it (unless it `is_part` of what there is)."""
+    memory = call.runner.memory
+    if memory.take_given_up(process.process_id):
+        remark = remark or "the host gave up waiting, and it went on"
+    first, text = await described(
+        call.runner,
+        process,
+        page,
+        budget,
+        workspace=workspace,
+        remark=remark,
+        shows_id=shows_id,
+        is_unfiltered=is_unfiltered,
+    )
+    if not is_part:
+        memory.note_shown(call.caller, process.process_id, page.cursor)
+    if reason == "question" and process.waiting == "password":
+        call.runner.engine.questions.note_asked(
+            process
+        )  # the answer names the way by which a person can type it
+    following = _next(process, reason, host_of(call.caller.client))
+    if reason == "time" and not text:
+        following = _later(process, memory.count_idle_wait(call.caller, process.process_id), following)
+    else:
+        memory.forget_idle_waits(call.caller, process.process_id)
+    parts = [first, text or nothing, following]
+    return Outcome(text="\n".join(filter(None, parts)))
+
+
+def _next(process: Process, reason: Reason | None, host: McpHost) -> str:
+    """Return what a model does best about a process that goes on; empty where that is known.
+
+    Asking again and again is the dearest way to wait: where a host can be woken, that is named first.
+    """
+    name = process.record.short_id
+    if process.is_complete or reason is None or process.state is State.QUEUED:
+        return ""
+    match reason:
+        case "question" if process.waiting == "password":
+            return f'[it asks for a password: a person can type it with `outlive answer {name}`, or use send(id="{name}")]'
+        case "question":
+            return f'[it waits for input: send(id="{name}", text="…\\n")]'
+        case "time":
+            waking = "" if host.wake is None else f"; to be woken at its end, {host.wake.format(id=name)}"
+            return f'[it goes on: wait(ids=["{name}"]) answers at its end, stop ends it{waking}]'
+        case _:
+            return ""
+
+
+def _later(process: Process, count: int, following: str) -> str:
+    """Return what a model does about a process that had no news for it `count` times in a row: not ask again at once."""
+    if count == 1 or process.is_complete:
+        return following
+    minutes = min(2 ** (count - 2), _MOST_MINUTES)
+    return f"[nothing new: do something else, and look again in {minutes} min or more]"
+
+
+async def described(
+    runner: Runner,
+    process: Process,
+    page: LeanPage | None,
+    budget: int | None,
+    *,
+    workspace: str | None = None,
+    remark: str = "",
+    shows_id: bool = False,
+    is_unfiltered: bool = False,
+) -> tuple[str, str]:
+    """Return the header line and the text of a page."""
+    record = process.record
+    budget = budget or default_budget(record)
+    more = ", unfiltered=true" if is_unfiltered else ""
+    source = Source(f'read(id="{record.short_id}"{more}')
+    text = "" if page is None else page.text(source, budget=budget)
+    before = "" if is_unfiltered else await _before_filter(process)
+    seen = await runner.engine.queries.observe(process)
+    now = Circumstances(
+        duration_s=duration_s(record),
+        shows_id=shows_id or source.call in text or bool(before) or not record.is_finished,
+        ports=seen.ports,
+        waiting=record.waiting,
+        workspace=workspace,
+        redacted=0 if page is None else page.redacted(budget=budget),
+        remark=", ".join(filter(None, [remark, before])),
+    )
+    return header(record, now), text
+
+
+async def _before_filter(process: Process) -> str:
+    """Return what a final filter (`make | tail`) hides: the exit code of what stands before it, and how to read the rest."""
+    kept = await unfiltered_of(process)
+    if kept is None:
+        return ""
+    words = []
+    if kept.exit_code_before not in {None, 0, _SIGPIPE_CODE}:
+        words.append(f"before the last |: exit {kept.exit_code_before}")
+    record = process.record
+    if kept.size is not None and kept.size > record.stdout_bytes:
+        words.append(f"{kept.size} bytes entered it: read with unfiltered=true")
+    return ", ".join(words)
