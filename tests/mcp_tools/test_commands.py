@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import stat
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,46 @@ async def test_too_much_output_keeps_head_and_tail(engine: Engine) -> None:
     assert len(result["stdout"]) < 60
     exact = await ask(toolbox, "command_execute", caller, command="printf %020d 1")
     assert exact["stdout"] == f"{1:020d}"
+
+
+@pytest.mark.promise("S1.8.clip", "S1.8.output")
+async def test_an_official_client_is_shown_thirty_thousand_bytes_unless_it_asks_for_more(
+    toolbox: Toolbox, engine: Engine
+) -> None:
+    caller, line = a_caller(), "seq 30000; seq 30000 >&2"
+    short = await ask(toolbox, "command_execute", caller, command=line)
+    whole = await ask(toolbox, "command_execute", caller, command=line, max_output=1 << 20)
+    clipped_script = await ask(toolbox, "command_execute_script", caller, script_content=line)
+    status = await ask(toolbox, "command_get_status", caller, command_id=short["id"])
+    whole_status = await ask(
+        toolbox, "command_get_status", caller, command_id=short["id"], max_output=200_000
+    )
+    numbers = "".join(f"{number}\n" for number in range(1, 30001))
+    for stream in ("stdout", "stderr"):
+        assert len(re.sub(r"\n\[\.\.\. \d+ bytes omitted \.\.\.\]\n", "", short[stream])) in range(
+            29_900, 30_001
+        )
+        assert "bytes omitted" in short[stream]
+        assert (short[stream][:2], short[stream][-7:]) == ("1\n", "\n30000\n")
+        assert clipped_script[stream] == status["status"][stream] == short[stream]
+        assert whole[stream] == whole_status["status"][stream] == numbers
+    bounded = Toolbox(engine, ToolSettings(max_output_bytes=20))
+    asked = await ask(bounded, "command_execute", caller, command="seq 100", max_output=1000)
+    assert "272 bytes omitted" in asked["stdout"]
+
+
+@pytest.mark.promise("S1.8.clip", "S1.8")
+async def test_a_raw_caller_is_shown_all_that_the_setting_allows(toolbox: Toolbox) -> None:
+    raw = replace(a_caller(), is_raw=True)
+    numbers = "".join(f"{number}\n" for number in range(1, 30001))
+    result = await ask(toolbox, "command_execute", raw, command="seq 30000")
+    assert result["stdout"] == numbers
+    status = await ask(toolbox, "command_get_status", raw, command_id=result["id"])
+    assert status["status"]["stdout"] == numbers
+    shell = await answer(toolbox, "execute_linux_shell_command", raw, {"cmd": "seq 30000"})
+    assert shell.text == numbers.rstrip()
+    fewer = await answer(toolbox, "execute_linux_shell_command", raw, {"cmd": "seq 30000", "max_output": 20})
+    assert "omitted" in fewer.text
 
 
 @pytest.mark.promise("S1.9")

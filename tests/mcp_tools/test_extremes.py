@@ -48,7 +48,8 @@ async def test_thirty_thousand_lines_of_stderr_block_nobody(
 ) -> None:
     """More than a pipe holds, while nothing comes on stdout."""
     caller = a_caller()
-    outcome = await answer(toolbox, name, caller, {argument: "seq 30000 >&2; echo end"})
+    asked = {} if name == "run" else {"max_output": 1 << 20}
+    outcome = await answer(toolbox, name, caller, {argument: "seq 30000 >&2; echo end", **asked})
     assert not outcome.is_error
     assert await output_of(await newest_process(engine, caller)) == (b"end\n", _numbers(30000))
     if name == "execute_linux_shell_command":
@@ -62,7 +63,8 @@ async def test_a_hundred_megabytes_are_kept_and_shown_by_their_ends(
 ) -> None:
     caller = a_caller()
     line = "echo first; yes 0123456789abcde | head -c 104857600; echo last"
-    outcome = await answer(toolbox, name, caller, {argument: line})
+    asked = {} if name == "run" else {"max_output": 1 << 20}
+    outcome = await answer(toolbox, name, caller, {argument: line, **asked})
     process = await newest_process(engine, caller)
     assert (process.record.exit_code, process.log.size(0)) == (0, 104857600 + 11)
     assert len(outcome.text) < 3 * 1024 * 1024

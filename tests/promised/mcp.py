@@ -21,6 +21,7 @@ SENTENCES: Mapping[str, str] = {
     "S1.7": "A refusal is {success: false, error, command?} with isError true and one of the fixed texts.",
     "S1.8": "The settings enabled, patterns, timeout, max_output_size, allow_sudo, allow_scripts act as documented.",
     "S1.8.output": "Output over max_output_size keeps its head and tail with a visible mark.",
+    "S1.8.clip": "Official clients are shown 30,000 bytes of each stream unless they ask for more; raw callers get all that S1.8 allows.",
     "S1.9": "A timeout ends the tree, says so, keeps the output and returns within timeout + grace.",
     "S1.10": "A client without progressToken is answered after wait_s (45 s): running true, the id, no error; it goes on.",
     "S1.10.raw": "Raw callers and callers with a progressToken wait to the end or the command's timeout.",

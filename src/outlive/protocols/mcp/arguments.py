@@ -1,7 +1,7 @@
 """Arguments of the MCP tools as msgspec structs; everything in a call is checked here, once. Pure.
 
 The options of a command are inherited from `outlive.operations.start`. Names are the wire's (promises S1.1, S1.10, S4.2, S4.13);
-`timeout`, `grace` and `wait_s` are seconds. Tool schemas are made from these structs. The documented tools ignore unknown
+`timeout`, `grace` and `wait_s` are seconds, `max_output` is bytes. Tool schemas are made from these structs. The documented tools ignore unknown
 members. Those of the lean tools are `lean`, those of the terminal tools `protocols.terminal.requests`, for all frontends alike.
 """
 
@@ -26,6 +26,15 @@ _TreeTimeout = Annotated[
     WholeSeconds | None, Meta(description="Seconds after which the whole process tree is ended.")
 ]
 
+# As the shells of agents' hosts cut by themselves: a model reads an answer again in every later turn.
+SHOWN_BYTES = 30_000
+_MaxOutput = Annotated[
+    Annotated[int, Meta(ge=1)] | None,
+    Meta(
+        description=f"Bytes of each stream that the answer shows, head and tail: {SHOWN_BYTES} unless you ask for more.",
+    ),
+]
+
 
 class ToolOptions(RunOptions, kw_only=True, frozen=True):
     """What every tool of the documents takes that runs something."""
@@ -35,6 +44,7 @@ class ToolOptions(RunOptions, kw_only=True, frozen=True):
         Meta(description="Seconds this call waits for the end before it answers that the command goes on."),
     ] = None
     background: Annotated[bool, Meta(description="Answer at once; the same as wait_s 0.")] = False
+    max_output: _MaxOutput = None
 
     @property
     def is_patient(self) -> bool:
@@ -76,6 +86,7 @@ class StatusArguments(msgspec.Struct, kw_only=True, frozen=True):
     """`command_get_status`."""
 
     command_id: Annotated[str, Meta(description="The id of its result.")]
+    max_output: _MaxOutput = None
 
 
 class HistoryArguments(msgspec.Struct, kw_only=True, frozen=True):

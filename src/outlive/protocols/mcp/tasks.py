@@ -33,11 +33,13 @@ _SHORTEST_POLL_S, _LONGEST_POLL_S = 0.5, 5.0
 class TaskCall(msgspec.Struct, kw_only=True, frozen=True):
     """The call that became a task, as far as its result depends on it; the rest is in the process's record.
 
-    `has_cwd`: the call named a folder. `budget` and `raw` are those of `run`.
+    `has_cwd`: the call named a folder. `limit_bytes`: what its result shows of each stream; 0 for the server's limit. `budget` and
+    `raw` are those of `run`.
     """
 
     tool: TaskTool
     has_cwd: bool = False
+    limit_bytes: int = 0
     interpreter: str | None = None
     budget: int = 0
     raw: bool = False

@@ -105,7 +105,7 @@ class ToolSettings:
         allowed_patterns: Globs; every simple command must match one.
         blocked_patterns: Globs; no simple command may match one.
         timeout_s: When a command's tree is ended, if the call names no timeout.
-        max_output_bytes: What a result shows of each stream; the log keeps everything.
+        max_output_bytes: What a result shows of each stream at the most; the log keeps everything.
         allow_sudo: Whether commands may begin with sudo.
         allow_scripts: Whether scripts may be run.
         termination_timeout_s: Between TERM and KILL (promise S4.6).

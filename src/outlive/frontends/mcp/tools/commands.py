@@ -62,7 +62,11 @@ async def get_status(call: ToolCall, asked: StatusArguments) -> Outcome:
     return _answer(
         {
             "found": True,
-            "status": await _status(call.runner, process, cwd=_shown_cwd(call, process.record.cwd)),
+            "status": await _status(
+                process,
+                limit_bytes=call.limit_bytes(asked.max_output),
+                cwd=_shown_cwd(call, process.record.cwd),
+            ),
         }
     )
 
@@ -106,6 +110,7 @@ async def _run(call: ToolCall, asked: ExecuteArguments | ScriptArguments, comman
     task_call = TaskCall(
         tool="command_execute" if interpreter is None else "command_execute_script",
         has_cwd=command.cwd is not None,
+        limit_bytes=call.limit_bytes(asked.max_output),
         interpreter=interpreter,
     )
     result = await _called(call.runner, process, task_call)
@@ -116,15 +121,17 @@ async def _run(call: ToolCall, asked: ExecuteArguments | ScriptArguments, comman
 
 
 async def _called(runner: Runner, process: Process, call: TaskCall) -> dict[str, object]:
-    status = await _status(runner, process, cwd=process.record.cwd if call.has_cwd else None)
+    limit_bytes = call.limit_bytes or runner.settings.max_output_bytes
+    cwd = process.record.cwd if call.has_cwd else None
+    status = await _status(process, limit_bytes=limit_bytes, cwd=cwd)
     if call.interpreter is not None:
         status |= {"script_path": f"{process.folder}/script", "interpreter": call.interpreter}
     return status
 
 
-async def _status(runner: Runner, process: Process, *, cwd: str | None) -> dict[str, object]:
+async def _status(process: Process, *, limit_bytes: int, cwd: str | None) -> dict[str, object]:
     record = process.record  # before the output: a complete record goes with all of it
-    shown = await shown_output(process, limit_bytes=runner.settings.max_output_bytes)
+    shown = await shown_output(process, limit_bytes=limit_bytes)
     return command_status(
         record,
         stdout=shown.stdout,

@@ -27,10 +27,12 @@ async def execute(call: ToolCall, asked: ShellArguments) -> Outcome:
     call.runner.policy.check_line(asked.cmd)
     process, wait_s = await call.run(call.make_command(asked, line=asked.cmd), asked)
     is_complete = process.is_complete
-    outcome = await _shown(call.runner, process, waited_s=wait_s)
+    limit_bytes = call.limit_bytes(asked.max_output)
+    outcome = await _shown(process, limit_bytes=limit_bytes, waited_s=wait_s)
     if is_complete or not asked.is_patient:
         return outcome
-    return replace(outcome, unfinished=Unfinished(process, TaskCall(tool="execute_linux_shell_command")))
+    task_call = TaskCall(tool="execute_linux_shell_command", limit_bytes=limit_bytes)
+    return replace(outcome, unfinished=Unfinished(process, task_call))
 
 
 async def execute_background(call: ToolCall, asked: ShellArguments) -> Outcome:
@@ -46,7 +48,7 @@ async def execute_background(call: ToolCall, asked: ShellArguments) -> Outcome:
     if asked.background:
         wait_s = 0.0
     await call.wait(process, wait_s=wait_s)
-    return await _shown(call.runner, process, waited_s=wait_s)
+    return await _shown(process, limit_bytes=call.limit_bytes(asked.max_output), waited_s=wait_s)
 
 
 async def start_background(call: ToolCall, asked: ShellArguments) -> Process:
@@ -62,9 +64,10 @@ async def start_background(call: ToolCall, asked: ShellArguments) -> Process:
     return process
 
 
-async def result(runner: Runner, process: Process, _call: TaskCall | None = None) -> Outcome:
+async def result(runner: Runner, process: Process, call: TaskCall | None = None) -> Outcome:
     """Return the answer for what a call of `execute` or `execute_background` has started: as it is now."""
-    return await _shown(runner, process, waited_s=0.0)
+    asked_bytes = 0 if call is None else call.limit_bytes
+    return await _shown(process, limit_bytes=asked_bytes or runner.settings.max_output_bytes, waited_s=0.0)
 
 
 async def terminate(call: ToolCall, asked: TerminateArguments) -> Outcome:
@@ -90,9 +93,9 @@ async def list_active(call: ToolCall, _asked: NoArguments) -> Outcome:
     )
 
 
-async def _shown(runner: Runner, process: Process, *, waited_s: float) -> Outcome:
+async def _shown(process: Process, *, limit_bytes: int, waited_s: float) -> Outcome:
     is_complete = process.is_complete  # before the output: a complete process goes with all of it
-    shown = await shown_output(process, limit_bytes=runner.settings.max_output_bytes)
+    shown = await shown_output(process, limit_bytes=limit_bytes)
     if is_complete:
         return _final(process, shown)
     record = process.record
