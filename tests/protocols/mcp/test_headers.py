@@ -83,6 +83,7 @@ def test_a_header_says_what_a_model_acts_on_and_no_more(
         (_ended(signal=15, cause=Cause.CANCEL, error="by ann."), "[stopped: by ann]"),
         (_ended(signal=9, cause=Cause.TIMEOUT, error="late"), "[timed out after 2.5 s, killed]"),
         (_ended(0, cause=Cause.TIMEOUT, error="late"), "[timed out after 2.5 s, killed]"),
+        (_ended(3, cause=Cause.TIMEOUT, error="late"), "[timed out after 2.5 s, killed (exit 3)]"),
         (_ended(signal=9, cause=Cause.OOM, error="why"), "[killed: out of memory]"),
         (_ended(signal=9, cause=Cause.OUTPUT_LIMIT, error="why"), "[killed: more output than its limit]"),
         (_ended(signal=11), "[killed by SIGSEGV]"),
