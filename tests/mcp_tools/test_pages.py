@@ -94,7 +94,7 @@ async def test_binary_data_is_said_and_raw_gives_its_bytes(run: Run, tmp_path: P
     first, mark, last = text.split("\n")
     assert (first, last) == ("before", "after")
     said = re.fullmatch(
-        r'\[binary: ([\d,]+) bytes, looks like gzip, first bytes 1f 8b 08 00; write it to a file instead: cursor="([\d.]+)-([\d.]+)" raw=true\]',
+        r'\[binary: ([\d,]+) bytes, looks like gzip, first bytes 1f 8b 08 00; redirect it to a file, or see it as hex: cursor="([\d.]+)-([\d.]+)" raw=true\]',
         mark,
     )
     assert said is not None

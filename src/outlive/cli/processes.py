@@ -22,13 +22,7 @@ from outlive.core.identity import is_process_id
 
 # Control sequences and titles of windows (ECMA-48, 5.4), as one: without them a line is what a person sees.
 _CONTROLS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
-_SHORT = 6  # the random end of an id; a thousand processes rarely share one
 _RECENT = 1000
-
-
-def short_name(process_id: str) -> str:
-    """Return what lists show: enough of the id's end to be typed."""
-    return process_id[-_SHORT:]
 
 
 def find_process(client: Client, name: str) -> Process:

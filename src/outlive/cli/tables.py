@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from outlive.cli.output import plain
-from outlive.cli.processes import short_name
 from outlive.client.results import ProcessInfo
+from outlive.core.identity import short_name
 
 _HEAD = ("ID", "STATE", "PID", "AGE", "TIME", "OUTPUT", "COMMAND")
 _COMMAND_WIDTH = 60

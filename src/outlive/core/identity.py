@@ -16,6 +16,7 @@ _TO_INT = bytes.maketrans(
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _OF_ANY_BYTE = bytes(ord(_ALPHABET[value & 31]) for value in range(256))
 _has_form = re.compile("[0-7][0-9a-hjkmnp-tv-z]{25}").fullmatch
+_SHORT = 6  # the random end of an id; a thousand processes rarely share one
 RANDOM_BYTES = 14  # of which `new_process_id` takes five bits each
 
 
@@ -30,6 +31,11 @@ def new_process_id(now_ns: int, randomness: bytes) -> ProcessId:
     # Every start makes one id: taking it digit by digit out of one large number was five times as slow.
     moment = (ms >> 40 & 255, ms >> 30 & 1023, ms >> 20 & 1023, ms >> 10 & 1023, ms & 1023, micros)
     return ProcessId("".join(map(_PAIRS.__getitem__, moment)) + randomness.translate(_OF_ANY_BYTE).decode())
+
+
+def short_name(process_id: str) -> str:
+    """Return what lists at the command line show, and what its verbs take: enough of the id's end to be typed."""
+    return process_id[-_SHORT:]
 
 
 def id_from_bytes(raw: bytes) -> ProcessId:

@@ -230,6 +230,7 @@ class Controls:
             return  # its input is closed
         _check_input(process)
         async with self._input_lock(process):
+            self._questions.input_written(process)  # a program that waits for input reads the end of it
             try:
                 await self._backend.control(process.process_id, operation)
             except InvalidState as error:
@@ -267,7 +268,7 @@ async def _pieces(data: bytes | memoryview | AsyncIterable[bytes]) -> AsyncItera
 
 
 def _ended(process: Process) -> InvalidState:
-    return InvalidState("process_ended", f"The process is {process.state}.")
+    return InvalidState("process_ended", f"The process has ended ({process.state}).")
 
 
 class BulkControls:

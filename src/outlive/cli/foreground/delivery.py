@@ -18,9 +18,9 @@ from outlive.cli.far import a_client
 from outlive.cli.foreground.signals import ENDING, Signals, die_here
 from outlive.cli.foreground.terminal import Screen
 from outlive.cli.output import say, tell_hidden
-from outlive.cli.processes import short_name
 from outlive.client import BEGINNING, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.results import Stream
+from outlive.core.identity import short_name
 
 # The log of a command in the foreground: at least the last 24 MiB stay for `outlive logs`, and while the reader of our output
 # is slow, 32 MiB more wait on the disk before the command does.

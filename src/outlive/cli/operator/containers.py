@@ -11,9 +11,9 @@ from outlive.backends.docker.api import DockerApi, DockerSettings, Endpoint
 from outlive.backends.docker.recipe import Labels, is_set_aside
 from outlive.cli.output import plain, say, show, show_error, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, places, switch, takes
-from outlive.cli.processes import short_name
 from outlive.cli.tables import age, table
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
+from outlive.core.identity import short_name
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
 from outlive.protocols.keeper import decode_spec

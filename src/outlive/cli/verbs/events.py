@@ -3,9 +3,10 @@
 from outlive.cli.far import a_client
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, ServerFlags, options, takes
-from outlive.cli.processes import find_process, parse_tags, short_name, view
+from outlive.cli.processes import find_process, parse_tags, view
 from outlive.cli.tables import outcome, shown_command
 from outlive.client import ProcessEvent
+from outlive.core.identity import short_name
 
 _EVENT_WORDS = "queued|approval_requested|approval_decided|started|recovered|paused|resumed|stopping|ended|closed|removed|rejected|keeper_connected|keeper_disconnected|node_connected|node_away|missed"
 _STATE_WORDS = "queued|starting|running|paused|stopping|exited|signaled|failed_to_start|lost"

@@ -23,10 +23,11 @@ from outlive.cli.parameters import (
     switch,
     takes,
 )
-from outlive.cli.processes import Selection, act, connected, every, parse_tags, say_degraded, short_name
+from outlive.cli.processes import Selection, act, connected, every, parse_tags, say_degraded
 from outlive.cli.tables import age, outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, OutliveError, ProcessInfo, ProcessNotFound
 from outlive.config.options import parse_seconds
+from outlive.core.identity import short_name
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import ENDED
 from outlive.discovery.state_folder import layout_of

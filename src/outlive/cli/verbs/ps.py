@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import GROUP, SERVER, TAGS, ServerFlags, count, switch, takes
-from outlive.cli.processes import connected, parse_tags, say_degraded, short_name, view
+from outlive.cli.processes import connected, parse_tags, say_degraded, view
 from outlive.cli.tables import process_rows, table
+from outlive.core.identity import short_name
 
 
 @takes(

@@ -8,9 +8,10 @@ from dataclasses import dataclass, fields
 
 from outlive.cli.output import show, show_json
 from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, ServerFlags, seconds, switch, takes
-from outlive.cli.processes import connected, every, find_process, parse_tags, short_name
+from outlive.cli.processes import connected, every, find_process, parse_tags
 from outlive.cli.tables import outcome, shown_command, shown_size, table
 from outlive.client import Client, InvalidRequest, Process, ProcessInfo, ProcessNotFound
+from outlive.core.identity import short_name
 from outlive.core.redactions import redacted_member
 
 _HEAD = ("ID", "STATE", "CPU", "MEMORY", "PIDS", "PORTS", "WAITS FOR", "COMMAND")

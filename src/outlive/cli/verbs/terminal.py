@@ -21,9 +21,10 @@ from outlive.cli.parameters import (
     seconds,
     takes,
 )
-from outlive.cli.processes import connected, short_name
+from outlive.cli.processes import connected
 from outlive.cli.tables import table
 from outlive.client import Client, InvalidRequest, ProcessNotFound
+from outlive.core.identity import short_name
 
 _STILL_RUNS = 124  # as timeout(1), and as `outlive wait`
 _UNKNOWN = 125  # as `outlive run`: it cannot be known how it ended

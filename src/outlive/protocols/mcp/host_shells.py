@@ -25,7 +25,7 @@ _TOKENS = 10_000
 _Milliseconds = Annotated[float, Meta(ge=0, le=_MOST_MS)]
 _YieldTime = Annotated[float | None, Meta(description="Milliseconds to wait for output before yielding.")]
 _OutputTokens = Annotated[
-    Annotated[int, Meta(ge=1, le=1_000_000)] | None, Meta(description="Most tokens of output to return.")
+    Annotated[int, Meta(ge=1, le=1_000_000)] | None, Meta(description="Maximum tokens of output to return.")
 ]
 
 
@@ -33,11 +33,11 @@ class BashArguments(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fi
     """`Bash`."""
 
     command: Annotated[str, Meta(description="The command to execute.")]
-    timeout_ms: Annotated[_Milliseconds | None, Meta(description="Milliseconds until it is killed.")] = (
-        msgspec.field(default=None, name="timeout")
-    )
+    timeout_ms: Annotated[
+        _Milliseconds | None, Meta(description="Timeout in milliseconds, then it is killed. Default: none.")
+    ] = msgspec.field(default=None, name="timeout")
     run_in_background: Annotated[
-        bool, Meta(description="Run it in the background; read it with BashOutput.")
+        bool, Meta(description="Return at once; read the output with BashOutput.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class BashOutputArguments(msgspec.Struct, kw_only=True, frozen=True, forbid_unkn
     """`BashOutput`."""
 
     bash_id: Annotated[str, Meta(description="The ID of the background shell.")]
-    filter: Annotated[Text | None, Meta(description="A regex: only lines that match are returned.")] = None
+    filter: Annotated[Text | None, Meta(description="Regex; only matching lines are returned.")] = None
 
 
 class KillShellArguments(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -88,7 +88,7 @@ class WriteStdinArguments(msgspec.Struct, kw_only=True, frozen=True, forbid_unkn
     """`write_stdin`."""
 
     session_id: Annotated[int, Meta(description="The session to write to.")]
-    chars: Annotated[str, Meta(description="Characters to write; empty to poll.")] = ""
+    chars: Annotated[str, Meta(description="Characters to write; empty to wait for output.")] = ""
     yield_time_ms: _YieldTime = None
     max_output_tokens: _OutputTokens = None
 

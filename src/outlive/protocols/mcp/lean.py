@@ -13,7 +13,9 @@ from outlive.operations.requests import Key, Seconds, Text, Timeout, Words, Work
 from outlive.operations.start import RunOptions, check_one_way
 from outlive.protocols.terminal.typed import check_keys
 
-_Budget = Annotated[int, Meta(ge=100, le=1_000_000, description="Most characters of output to show.")]
+_Budget = Annotated[
+    int, Meta(ge=100, le=1_000_000, description="Show at most this many characters of output.")
+]
 _Raw = Annotated[bool, Meta(description="Keep ANSI codes, progress bars and repeated lines.")]
 
 
@@ -24,13 +26,11 @@ class _Lean(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 class WaitFor(_Lean, kw_only=True, frozen=True):
     """When a call may answer before the end."""
 
-    text: Annotated[str | None, Meta(description="Output contains this.")] = None
+    text: Annotated[str | None, Meta(description="The output contains this.")] = None
     port: Annotated[
         Annotated[int, Meta(ge=1, le=65535)] | None, Meta(description="Something listens on this TCP port.")
     ] = None
-    idle_s: Annotated[Seconds | None, Meta(description="No output for so long, counted from the first.")] = (
-        None
-    )
+    idle_s: Annotated[Seconds | None, Meta(description="No output for this long, after the first.")] = None
 
 
 # Listed as a text: a port as a number, and an object with several wishes, are taken all the same.
@@ -40,10 +40,10 @@ _WaitFor = Annotated[WaitFor | None, Meta(extra_json_schema={"type": "string"})]
 class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """`run`."""
 
-    command: Annotated[str | None, Meta(description="Bash line.")] = None
+    command: Annotated[str | None, Meta(description="Bash command line.")] = None
     argv: Annotated[Words | None, Meta(description="Words, without a shell.")] = None
     script: Annotated[
-        str | None, Meta(description="Instead of command: a script, any quoting; its #! line counts.")
+        str | None, Meta(description="Instead of command: a script, no quoting needed; #! is honored.")
     ] = None
     interpreter: Annotated[Text | None, Meta(description="Runs script. Default: its #! line, else bash.")] = (
         None
@@ -53,7 +53,7 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
     env_secrets: Annotated[
         dict[str, str], Meta(description="Secret variables: given to the command, never stored or shown.")
     ] = msgspec.field(default_factory=dict)
-    pty: Annotated[bool, Meta(description="In a terminal: for prompts, REPLs, pagers. Then use send.")] = (
+    pty: Annotated[bool, Meta(description="Run in a terminal: prompts, REPLs, pagers. Answer with send.")] = (
         False
     )
     stdin: Annotated[Literal["none", "pipe"], Meta(description="pipe: send can write to it.")] = "none"
@@ -62,7 +62,7 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
         Meta(description="Seconds to wait for the end; 0: run in background."),
     ] = None
     wait_for: Annotated[
-        _WaitFor, Meta(description='Answer early: at this text in the output, or when port "3000" listens.')
+        _WaitFor, Meta(description='Return early: once output contains this text, or port "3000" is open.')
     ] = None
     timeout: Annotated[
         Timeout | None,
@@ -72,11 +72,11 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
     raw: _Raw = False
     key: Annotated[
         Key | None,
-        Meta(description="Any name: the same again gives its result, and runs nothing twice."),
+        Meta(description="Any name. Same key again: returns that result, runs nothing twice."),
     ] = None
     workspace: Annotated[
         WorkspaceName | None,
-        Meta(description="Any name: cd and exports last for its next run."),
+        Meta(description="Any name. cd and exports carry over to its next run."),
     ] = None
 
     def __post_init__(self) -> None:
@@ -91,8 +91,8 @@ class ReadArguments(_Lean, kw_only=True, frozen=True):
     id: str
     grep: Annotated[Text | None, Meta(description="Only lines matching this regex.")] = None
     context: Annotated[int, Meta(ge=0, le=100, description="Lines around each match.")] = 0
-    tail: Annotated[Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Last lines.")] = None
-    cursor: Annotated[str | None, Meta(description='As answers name it; "0": from the beginning.')] = None
+    tail: Annotated[Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Last N lines.")] = None
+    cursor: Annotated[str | None, Meta(description='From an omission mark; "0": the beginning.')] = None
     end: Annotated[str | None, Meta(description="Cursor to stop at.")] = None
     unfiltered: Annotated[bool, Meta(description="What entered the line's final | tail, head or grep.")] = (
         False
@@ -115,7 +115,7 @@ class SendArguments(_Lean, kw_only=True, frozen=True):
     """`send`."""
 
     id: str
-    text: Annotated[str | None, Meta(description="End a line with \\n.")] = None
+    text: Annotated[str | None, Meta(description="End with \\n for Enter.")] = None
     keys: Annotated[list[str] | None, Meta(description="enter, esc, up, ctrl-c …")] = None
     eof: bool = False
     cursor: Annotated[str | None, Meta(description="Show output from here on.")] = None
@@ -152,6 +152,6 @@ class ControlArguments(_Lean, kw_only=True, frozen=True):
 class ListArguments(_Lean, kw_only=True, frozen=True):
     """`list`."""
 
-    all: Annotated[bool, Meta(description="Ended, too.")] = False
+    all: Annotated[bool, Meta(description="Include ended ones.")] = False
     tags: dict[str, str] | None = None
     limit: Annotated[int, Meta(ge=1, le=200, description="Default 20.")] = 20

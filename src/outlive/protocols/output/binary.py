@@ -66,9 +66,7 @@ def binary_mark(size: int, first_bytes: bytes) -> str:
     """Return the line that stands for binary data."""
     kind = kind_of(first_bytes)
     looks = f", looks like {kind}" if kind else ""
-    return (
-        f"[binary: {size:,} bytes{looks}, first bytes {first_bytes[:4].hex(' ')}; write it to a file instead]"
-    )
+    return f"[binary: {size:,} bytes{looks}, first bytes {first_bytes[:4].hex(' ')}; redirect it to a file, or see it as hex]"
 
 
 def is_binary(text: str) -> bool:

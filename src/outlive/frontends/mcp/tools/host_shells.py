@@ -61,11 +61,11 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
         state = (
             "waits for input"
             if reason == "question"
-            else f"still runs after {duration_s(process.record):.0f} s"
+            else f"is still running after {duration_s(process.record):.0f} s"
         )
         return Outcome(
-            text=f"{text}\nCommand {state} and goes on in background with ID: {name}. "
-            "BashOutput shows what it prints, KillShell ends it.".lstrip("\n")
+            text=f"{text}\nCommand {state} and continues in background with ID: {name}. "
+            "BashOutput shows its output, KillShell kills it.".lstrip("\n")
         )
     record = process.record
     if record.exit_code == 0 and record.cause is Cause.NONE:
@@ -231,5 +231,5 @@ async def _find(call: ToolCall, name: str) -> Process:
         )
         return await call.runner.engine.queries.find_by(wanted)
     raise ProcessNotFound(
-        "process_not_found", f"No shell has the id {name[:40]!r}.", hint="Use the id that the start answered."
+        "process_not_found", f"No shell has the id {name[:40]!r}.", hint="Use the ID that Bash has returned."
     )

@@ -244,7 +244,7 @@ async def list_all(call: ToolCall, asked: ListArguments) -> Outcome:
         now = Circumstances(duration_s=duration_s(record), waiting=record.waiting, redacted=record.redacted)
         rows.append(f"{header(record, now).splitlines()[0]} {record.command[:120]!r}")
     notice = [f"[{sentence}]"] if (sentence := engine.disk.sentence()) else []
-    hint = "[no processes]" if asked.all else "[nothing runs; all=true lists ended ones, too]"
+    hint = "[no processes]" if asked.all else "[nothing is running; all=true includes ended ones]"
     return Outcome(text="\n".join([*notice, *(rows or [hint])]))
 
 
@@ -326,7 +326,7 @@ async def _find(call: ToolCall, name: str) -> Process:
             raise
         text = f"No process of this project has the id {name[:40]!r}."
         raise type(error)(
-            error.code, text, hint="list shows those that run; list(all=true) ended ones, too."
+            error.code, text, hint="list() shows running processes, list(all=true) ended ones, too."
         ) from None
 
 

@@ -4,6 +4,7 @@ Texts are `protocols.mcp.headers`' and `protocols.output`'s; here is decided wha
 told what was shown.
 """
 
+from outlive.core.identity import short_name
 from outlive.core.lifecycle import State
 from outlive.engine import Process
 from outlive.engine.commands.unfiltered import unfiltered_of
@@ -69,16 +70,22 @@ def _next(process: Process, reason: Reason | None, host: McpHost) -> str:
     Asking again and again is the dearest way to wait: where a host can be woken, that is named first.
     """
     name = process.record.short_id
+    typed = short_name(process.process_id)  # the command line knows no projects, and so no short ids
     if process.is_complete or reason is None or process.state is State.QUEUED:
         return ""
     match reason:
         case "question" if process.waiting == "password":
-            return f'[it asks for a password: a person can type it with `outlive answer {name}`, or use send(id="{name}")]'
+            return (
+                f"[it asks for a password: have the user run `outlive answer {typed}`, which does not show it to you, "
+                f'and call wait(ids=["{name}"]); or send(id="{name}", text="…\\n")]'
+            )
         case "question":
             return f'[it waits for input: send(id="{name}", text="…\\n")]'
         case "time":
-            waking = "" if host.wake is None else f"; to be woken at its end, {host.wake.format(id=name)}"
-            return f'[it goes on: wait(ids=["{name}"]) answers at its end, stop ends it{waking}]'
+            waking = (
+                "" if host.wake is None else f"; to be notified when it ends, {host.wake.format(id=typed)}"
+            )
+            return f'[still running: wait(ids=["{name}"]) returns when it ends, stop kills it{waking}]'
         case _:
             return ""
 
@@ -88,7 +95,7 @@ def _later(process: Process, count: int, following: str) -> str:
     if count == 1 or process.is_complete:
         return following
     minutes = min(2 ** (count - 2), _MOST_MINUTES)
-    return f"[nothing new: do something else, and look again in {minutes} min or more]"
+    return f"[nothing new: do something else, and check again in {minutes} min or more]"
 
 
 async def described(
@@ -112,7 +119,11 @@ async def described(
     seen = await runner.engine.queries.observe(process)
     now = Circumstances(
         duration_s=duration_s(record),
-        shows_id=shows_id or source.call in text or bool(before) or not record.is_finished,
+        shows_id=shows_id
+        or source.call in text
+        or " raw=true" in text  # a mark that names a part of the output without the call
+        or bool(before)
+        or not record.is_finished,
         ports=seen.ports,
         waiting=record.waiting,
         workspace=workspace,
@@ -129,8 +140,8 @@ async def _before_filter(process: Process) -> str:
         return ""
     words = []
     if kept.exit_code_before not in {None, 0, _SIGPIPE_CODE}:
-        words.append(f"before the last |: exit {kept.exit_code_before}")
+        words.append(f"but exit {kept.exit_code_before} before the last |")
     record = process.record
     if kept.size is not None and kept.size > record.stdout_bytes:
-        words.append(f"{kept.size} bytes entered it: read with unfiltered=true")
+        words.append(f'all {kept.size} bytes before it: read(id="{record.short_id}", unfiltered=true)')
     return ", ".join(words)

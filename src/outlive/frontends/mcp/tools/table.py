@@ -190,9 +190,9 @@ LEAN_TOOLS = (
     Tool(
         name="run",
         title="Run",
-        description="Run a command. Output is kept and shortened for you: don't pipe into head, tail or grep, don't run "
-        "again to see more. stdin is empty; cd lasts only in a workspace. What takes long goes on: use its id (p1) with "
-        "wait, read, send, stop.",
+        description="Run a command. Output is kept and shortened for you: don't pipe into head, tail or grep; to see more, "
+        "use read, don't run again. stdin is empty; cd lasts only in a workspace. A long command keeps running: use its id "
+        "(p1) with wait, read, send, stop.",
         operation="execute",
         arguments=lean_arguments.RunArguments,
         listed=(
@@ -213,7 +213,7 @@ LEAN_TOOLS = (
     Tool(
         name="read",
         title="Read output",
-        description="Show output of a process, running or ended: what you have not seen, or what you ask for.",
+        description="Show output of a process, running or ended. Default: what you have not seen.",
         operation="read",
         arguments=lean_arguments.ReadArguments,
         listed=("id", "grep", "tail", "cursor"),
@@ -222,7 +222,7 @@ LEAN_TOOLS = (
     Tool(
         name="wait",
         title="Wait",
-        description="Wait until processes end or ask something; shows new output.",
+        description="Wait until processes end or need input; shows new output.",
         operation="wait",
         arguments=lean_arguments.WaitArguments,
         listed=("ids", "mode", "wait_for", "wait_s"),
@@ -231,7 +231,7 @@ LEAN_TOOLS = (
     Tool(
         name="send",
         title="Send input",
-        description="Type into a process run with pty; returns its answer.",
+        description="Type into a process run with pty; returns what it prints.",
         operation="write",
         arguments=lean_arguments.SendArguments,
         listed=("id", "text", "keys", "eof"),
@@ -240,7 +240,7 @@ LEAN_TOOLS = (
     Tool(
         name="stop",
         title="Stop",
-        description="Kill processes and all they started.",
+        description="Kill processes and all their children.",
         operation="control",
         arguments=lean_arguments.StopArguments,
         listed=("ids",),
@@ -258,7 +258,7 @@ LEAN_TOOLS = (
     Tool(
         name="list",
         title="List",
-        description="List the processes of your project.",
+        description="List running processes of this project.",
         operation="list",
         arguments=lean_arguments.ListArguments,
         listed=("all",),
@@ -272,7 +272,7 @@ CLAUDE_TOOLS = (
         name="Bash",
         title="Bash",
         description="Execute a bash command. The working directory persists between commands, other shell state does not. "
-        "stdin is empty. Output over 30000 characters is shortened. A command that takes long goes on in the background.",
+        "stdin is empty. Output over 30000 characters is shortened. A command that takes long continues in the background.",
         operation="execute",
         arguments=shell_arguments.BashArguments,
         listed=("command", "timeout", "run_in_background"),

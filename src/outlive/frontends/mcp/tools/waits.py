@@ -55,6 +55,7 @@ async def until_answerable(
     wait_s: float,
     start: Cursor = BEGINNING,
     heeds_servers: bool = False,
+    leaves_to_person: bool = False,
 ) -> Reason:
     """Return when a wish is met, when the process asks something or is complete, or after `wait_s`.
 
@@ -65,11 +66,20 @@ async def until_answerable(
         wait_s: The most seconds.
         start: A text is looked for from here on.
         heeds_servers: Whether a process that listens on a port, and has fallen silent, is answered about: it will not end by itself.
+        leaves_to_person: Whether a password that a person was asked for is waited for, too: it is known already.
 
     Cancellation: safe.
     """
     deadline = asyncio.get_running_loop().time() + wait_s
-    watch = _Watch(engine, process, wanted or _NOTHING, start, deadline=deadline, heeds_servers=heeds_servers)
+    watch = _Watch(
+        engine,
+        process,
+        wanted or _NOTHING,
+        start,
+        deadline=deadline,
+        heeds_servers=heeds_servers,
+        leaves_to_person=leaves_to_person,
+    )
     woken = asyncio.Event()
     unsubscribe = process.subscribers.add(woken.set)
     try:
@@ -97,11 +107,13 @@ class _Watch:
         *,
         deadline: float,
         heeds_servers: bool,
+        leaves_to_person: bool,
     ) -> None:
         self._engine = engine
         self._process = process
         self._wanted = wanted
         self._deadline = deadline
+        self._leaves_to_person = leaves_to_person
         self._finder = _Finder(process, wanted.text, start)
         self._clock = asyncio.get_running_loop().time
         # Silence counts from the first output on: a program that has said nothing yet has not fallen silent.
@@ -121,7 +133,7 @@ class _Watch:
             await asyncio.sleep(0)  # bounded work per turn
         if process.is_complete:
             return "end"
-        if process.waiting != "no":
+        if process.waiting != "no" and not self._is_left_to_person():
             return "question"
         if wanted.port is not None and await asyncio.to_thread(is_listening, wanted.port):
             return "port"
@@ -141,6 +153,10 @@ class _Watch:
             if self._server_at != math.inf:
                 self._server_pause_s = _SILENCE_S
                 self._server_at = self._clock() + _SILENCE_S
+
+    def _is_left_to_person(self) -> bool:
+        process = self._process
+        return self._leaves_to_person and process.waiting == "password" and process.status.is_person_asked
 
     def _is_idle(self) -> bool:
         wanted_s = self._wanted.idle_s
@@ -178,12 +194,15 @@ async def until_any(
 ) -> bool:
     """Return when one of the processes is answerable (or all are, with `needs_all`), or after `wait_s`; whether one was.
 
-    A question of any of them is an answer in either case: without it that process would never end.
+    A question of any of them is an answer in either case: without it that process would never end. A password that a person was
+    asked for is none: a caller that is told so again and again asks again and again.
 
     Cancellation: safe.
     """
     waits = {
-        asyncio.create_task(until_answerable(engine, process, wanted, wait_s=wait_s, start=start))
+        asyncio.create_task(
+            until_answerable(engine, process, wanted, wait_s=wait_s, start=start, leaves_to_person=True)
+        )
         for process, start in zip(processes, starts, strict=True)
     }
     try:
