@@ -8,7 +8,8 @@ from outlive.config import Settings
 from outlive.core.command import Profile
 from outlive.core.layout import Layout
 from outlive.core.location import LOCAL
-from outlive.core.tool_sets import ToolSet
+from outlive.operations.start import CONTAINER_OPTIONS, PLACE_OPTION
+from outlive.operations.tool_sets import ToolSet
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.http.door import McpService
@@ -51,9 +52,8 @@ def _configured(settings: Settings) -> tuple[str, ...]:
     has_containers, has_nodes = settings.backend != LOCAL, bool(settings.nodes)
     wanted = {
         "profile": settings.profile != Profile.OPEN,
-        "backend": has_containers or has_nodes,
-        "image": has_containers,
-        "isolation": has_containers,
+        PLACE_OPTION: has_containers or has_nodes,
+        **dict.fromkeys(CONTAINER_OPTIONS, has_containers),
     }
     return tuple(name for name, is_configured in wanted.items() if is_configured)
 

@@ -11,7 +11,7 @@ import pytest
 from outlive.core.lifecycle import Cause
 from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings, lean, waits
-from outlive.frontends.mcp.tools.waits import Patience, patience_of
+from outlive.frontends.mcp.tools.waits import WaitBounds, patience_of
 from tests.mcp_tools.calling import a_caller, answer, live_process, newest_process, say, seen, short_id
 from tests.support.processes import Gate
 
@@ -208,9 +208,9 @@ def test_a_call_without_progress_waits_at_most_50_seconds_whatever_it_asks() -> 
     patience = patience_of(caller, has_progress=False, is_patient=True)
     assert [patience.seconds(asked) for asked in (None, 5, 50, 51, 3600)] == [45, 5, 50, 50, 50]
     assert patience_of(caller, has_progress=True, is_patient=False) == patience
-    assert patience_of(caller, has_progress=True, is_patient=True) == Patience(1500, 1500)
+    assert patience_of(caller, has_progress=True, is_patient=True) == WaitBounds(1500, 1500)
     known = replace(caller, client="claude-code")
-    assert patience_of(known, has_progress=True, is_patient=False) == Patience(1500, 1500)
+    assert patience_of(known, has_progress=True, is_patient=False) == WaitBounds(1500, 1500)
     assert patience_of(known, has_progress=False, is_patient=False) == patience
     short = patience_of(caller, has_progress=False, is_patient=False, usual_s=3)
     assert [short.seconds(asked) for asked in (None, 20, 80)] == [3, 20, 50]

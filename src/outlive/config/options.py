@@ -17,7 +17,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from outlive.core.command import MIN_CPUS, Profile
-from outlive.core.tool_sets import TOOL_SETS
+from outlive.operations.tool_sets import TOOL_SETS
 
 # The words of options with a closed set of values; help texts show them in this order.
 _VERDICTS = ("allow", "ask", "deny")

@@ -28,7 +28,7 @@ from outlive.config.options import (
     parse_tool_set,
 )
 from outlive.config.policy_settings import PolicySettings, SandboxOptions
-from outlive.core.tool_sets import listed_tool_sets
+from outlive.operations.tool_sets import listed_tool_sets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

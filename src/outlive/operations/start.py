@@ -44,6 +44,11 @@ from outlive.operations.requests import (
 )
 
 
+# Of use only where the operator has set up containers, or anything else than this machine.
+CONTAINER_OPTIONS = ("image", "isolation")
+PLACE_OPTION = "backend"
+
+
 class LimitsRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Bounds of what it may take, below the server's own."""
 
@@ -71,7 +76,7 @@ class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
     cwd: Annotated[str | None, Meta(description="The working folder; null is the server's default.")] = None
     env: Annotated[dict[str, str | None], Meta(description="Variables to add; null removes one.")] = {}
     env_secrets: Annotated[
-        dict[str, str], Meta(description="Variables whose values are written nowhere; their names are kept.")
+        dict[str, str], Meta(description="Secret variables: given to the command, never stored or shown; their names are.")
     ] = {}
     profile: Annotated[
         ProfileName | None,

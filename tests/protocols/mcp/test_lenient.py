@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from outlive.core.errors import InvalidRequest
 from outlive.protocols.mcp import lean
 from outlive.protocols.mcp.arguments import read_arguments
-from outlive.protocols.mcp.lenient import _SYNONYMS
+from outlive.protocols.mcp.lenient import SYNONYMS
 
 _SHAPES: dict[type[msgspec.Struct], tuple[str, ...]] = {
     lean.RunArguments: ("command", "script", "wait_s", "wait_for", "timeout"),
@@ -22,7 +22,7 @@ _SHAPES: dict[type[msgspec.Struct], tuple[str, ...]] = {
     lean.ListArguments: ("all",),
 }
 _NAMES = sorted(
-    {field.encode_name for shape in _SHAPES for field in msgspec.structs.fields(shape)} | set(_SYNONYMS)
+    {field.encode_name for shape in _SHAPES for field in msgspec.structs.fields(shape)} | set(SYNONYMS)
 )
 _WORDS = st.sampled_from(
     [

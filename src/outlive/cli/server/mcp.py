@@ -5,7 +5,7 @@ import os
 
 from outlive.cli.output import say
 from outlive.cli.parameters import STATE_DIR, UsageError, option, takes
-from outlive.core.tool_sets import TOOL_SETS, listed_tool_sets
+from outlive.operations.tool_sets import TOOL_SETS, listed_tool_sets
 from outlive.discovery.own_kind import TOKEN_VARIABLE
 from outlive.discovery.project import host_folder, project_root
 from outlive.discovery.server import Server

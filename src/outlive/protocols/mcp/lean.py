@@ -50,9 +50,6 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
     )
     cwd: Annotated[str | None, Meta(description="Default: your project folder.")] = None
     env: dict[str, str | None] = msgspec.field(default_factory=dict)
-    env_secrets: Annotated[
-        dict[str, str], Meta(description="Secret variables: given to the command, never stored or shown.")
-    ] = msgspec.field(default_factory=dict)
     pty: Annotated[bool, Meta(description="Run in a terminal: prompts, REPLs, pagers. Answer with send.")] = (
         False
     )

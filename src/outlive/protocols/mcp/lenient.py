@@ -16,7 +16,7 @@ from outlive.core.errors import InvalidRequest
 from outlive.operations.requests import MAX_S
 
 # Other names under which models send an argument; None: it says nothing that matters here, and is left out.
-_SYNONYMS: Mapping[str, str | None] = MappingProxyType(
+SYNONYMS: Mapping[str, str | None] = MappingProxyType(
     {
         "cmd": "command",
         "commands": "command",
@@ -121,7 +121,7 @@ def _name_of(given: str, names: list[str], raw: Mapping[str, object], *, listed:
     """Return the argument that is meant; None for one that is left out."""
     if given in names:
         return given
-    other = _SYNONYMS.get(given, given)
+    other = SYNONYMS.get(given, given)
     if other is None:
         return None
     if other == "id" and "id" not in names:
@@ -234,7 +234,6 @@ _VALUES: Mapping[str, Callable[[object], object]] = MappingProxyType(
         "id": _identified,
         "ids": _listed,
         "env": _variables,
-        "env_secrets": _variables,
         "keys": _keyed,
         "wait_for": _awaited,
         "for": _awaited,

@@ -78,8 +78,8 @@ STEP_FORMS = (
         r"npm (?:http fetch|http cache|timing|sill|verb|silly|verbose) |npm (?:warn|WARN) deprecated |Progress: resolved \d|➤ YN0013:|➤ YN0019:"
         r"|info There appears|\[\d/\d\] [^\w\s]*\s*\w+ packages",
         (
-            "npm http fetch GET 200 https://registry.npmjs.org/a 12ms",
-            "npm http cache a@https://registry.npmjs.org/a.tgz 0ms (cache hit)",
+            "npm http fetch GET 200 https://packages.example/a 12ms",
+            "npm http cache a@https://packages.example/a.tgz 0ms (cache hit)",
             "npm warn deprecated glob@7.2.3: old",
         ),
         "npm warn using --force",

@@ -12,7 +12,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from outlive.core.tool_sets import ToolSet
+from outlive.operations.tool_sets import ToolSet
 from outlive.frontends.mcp.tools.calls import Project
 from outlive.operations.requests import ProjectFolder
 from outlive.protocols.mcp.project import MAX_ENVIRONMENT_BYTES

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.process import Owner
-from outlive.core.tool_sets import ToolSet
+from outlive.operations.tool_sets import ToolSet
 from outlive.engine import Process
 from outlive.policy.access import Access
 from outlive.policy.patterns import CommandPatterns

@@ -22,7 +22,7 @@ from outlive.frontends.mcp.tools.lean_answers import described, show
 from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, is_visible
 from outlive.frontends.mcp.tools.waits import (
-    Patience,
+    WaitBounds,
     Reason,
     patience_of,
     reporting,
@@ -248,7 +248,7 @@ async def list_all(call: ToolCall, asked: ListArguments) -> Outcome:
     return Outcome(text="\n".join([*notice, *(rows or [hint])]))
 
 
-def _patience(call: ToolCall) -> Patience:
+def _patience(call: ToolCall) -> WaitBounds:
     runner = call.runner
     return patience_of(
         call.caller,

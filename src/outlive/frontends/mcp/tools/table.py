@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from outlive.core.errors import OutliveError
-from outlive.core.tool_sets import ToolSet
+from outlive.operations.tool_sets import ToolSet
 from outlive.engine import Process
 from outlive.frontends.mcp.tools import commands, host_shells, lean, processes, terminals
 from outlive.frontends.mcp.tools.calls import Outcome

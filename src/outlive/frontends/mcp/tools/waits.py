@@ -1,7 +1,7 @@
 """Waiting for what a model can act on: an end, a text, a port, a question, silence (promise S4.13.waits).
 
 `until_answerable` waits for one process, `until_any` for several. Nothing is polled but ports, which have no event: output and ends
-wake the wait, and `engine.questions` says when a process waits for input. Nothing is consumed, and nothing is ended.
+wake the wait, and `QuestionWatch` says when a process waits for input. Nothing is consumed, and nothing is ended.
 
 A call may wait as long as its host does (`longest_wait_s`): hosts give up after a minute, unless progress restarts their clock.
 """
@@ -71,7 +71,7 @@ async def until_answerable(
     Cancellation: safe.
     """
     deadline = asyncio.get_running_loop().time() + wait_s
-    watch = _Watch(
+    watch = _ReadinessProbe(
         engine,
         process,
         wanted or _NOTHING,
@@ -95,7 +95,7 @@ async def until_answerable(
         unsubscribe()
 
 
-class _Watch:
+class _ReadinessProbe:
     """Looks whether a process is answerable. `next_at` is when the next look is due if nothing wakes it before."""
 
     def __init__(
@@ -303,7 +303,7 @@ _RAW_WAIT_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class WaitBounds:
     """How long a call may wait: `usual_s` where it does not say, `most_s` whatever it says."""
 
     usual_s: float
@@ -316,7 +316,7 @@ class Patience:
 
 def patience_of(
     caller: Caller, *, has_progress: bool, is_patient: bool, usual_s: float = _DEFAULT_WAIT_S
-) -> Patience:
+) -> WaitBounds:
     """Return how long the calls of a caller may wait.
 
     Args:
@@ -326,10 +326,10 @@ def patience_of(
         usual_s: The setting `wait`.
     """
     if caller.is_raw:
-        return Patience(usual_s, _RAW_WAIT_S)
+        return WaitBounds(usual_s, _RAW_WAIT_S)
     if has_progress and (is_patient or host_of(caller.client).restarts_at_progress):
-        return Patience(_LONGEST_WAIT_S, _LONGEST_WAIT_S)
-    return Patience(min(usual_s, _MOST_WAIT_S), _MOST_WAIT_S)
+        return WaitBounds(_LONGEST_WAIT_S, _LONGEST_WAIT_S)
+    return WaitBounds(min(usual_s, _MOST_WAIT_S), _MOST_WAIT_S)
 
 
 async def until_complete(process: Process, *, at: float | None) -> None:
