@@ -1,6 +1,6 @@
-"""Permanent names of processes: `ProcessId`, sortable by time and never reused.
+"""Permanent names of processes: `ProcessId`, sortable by time and never reused; and short ids, which a project gives.
 
-Owns the format (a ULID in lower case). Never reads a clock or a random source: callers pass the results in.
+Owns both formats: a ULID in lower case, and "p7" for the seventh process of a project. Never reads a clock or a random source: callers pass the results in.
 """
 
 import re
@@ -59,3 +59,18 @@ def id_to_bytes(process_id: str) -> bytes:
 def is_process_id(text: str) -> bool:
     """Return whether `text` has the form of a process id (and so is safe as a file name)."""
     return _has_form(text) is not None
+
+
+# More digits than 2**62 has, what SQLite holds, are no number of a process.
+SHORT_ID_PATTERN = r"^[pP][1-9][0-9]{0,17}(?!\n)$"
+_is_short = re.compile(SHORT_ID_PATTERN).fullmatch
+
+
+def short_id(number: int) -> str:
+    """Return what a project calls its process of that number: "p7"."""
+    return f"p{number}"
+
+
+def number_of(text: str) -> int | None:
+    """Return the number that a short id stands for ("p7", "P7"); None for any other text."""
+    return None if _is_short(text) is None else int(text[1:])

@@ -14,7 +14,7 @@ from typing import Literal
 from outlive.core.command import ApprovalState, Grant, Sandbox
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
-from outlive.core.identity import ProcessId
+from outlive.core.identity import ProcessId, short_id
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.location import HERE, Location
 from outlive.core.terminal import TerminalNote
@@ -112,7 +112,7 @@ class ProcessRecord:
     @property
     def short_id(self) -> str:
         """The name by which its project calls it: "p7"; the process id where it has no number."""
-        return self.process_id if self.number is None else f"p{self.number}"
+        return self.process_id if self.number is None else short_id(self.number)
 
     @property
     def is_ended(self) -> bool:

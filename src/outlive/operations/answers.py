@@ -93,6 +93,15 @@ class ProcessAnswer(AnswerMembers, kw_only=True, frozen=True):
     location: Annotated[
         LocationView | None, Meta(description="Where it runs; absent on the server's machine.")
     ] = None
+    short_id: Annotated[
+        str | None, Meta(description="Its name in its project: p7. Absent where it has none.")
+    ] = None
+    project: Annotated[
+        str | None, Meta(description="The folder that it belongs to; absent where it was started for none.")
+    ] = None
+    key: Annotated[
+        str | None, Meta(description="Its caller's name for it in the project; absent where it has none.")
+    ] = None
     unknown: Annotated[
         bool,
         Meta(

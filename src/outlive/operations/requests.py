@@ -1,17 +1,19 @@
 """From JSON, or members that were read already, to a checked request; one sentence for what is wrong. Pure.
 
-Also the kinds of values that requests are made of (`Seconds`, `Cells`, `Tags` and others), each with its bounds. Pure.
+Also the kinds of values that requests are made of (`Seconds`, `Cells`, `Tags` and others), each with its bounds, and what every
+frontend that lists takes (`ProjectFilter`). Pure.
 
 A bound stands here once. Every frontend checks it, and every published schema shows it.
 """
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypedDict, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from outlive.core.command import MIN_CPUS, UMASK_PATTERN
 from outlive.core.errors import InvalidRequest
+from outlive.core.identity import SHORT_ID_PATTERN, number_of
 from outlive.core.process import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 
 _Request = TypeVar("_Request", bound=msgspec.Struct)
@@ -85,6 +87,7 @@ Key = Annotated[str, Meta(min_length=1, max_length=200)]
 ProjectFolder = Annotated[
     str, Meta(pattern="^/", max_length=4096)
 ]  # absolute; a longer path has no name (PATH_MAX)
+ShortId = Annotated[str, Meta(pattern=SHORT_ID_PATTERN)]
 # "local", "docker", or a node's name, which is one label of a host's name (RFC 1035, section 2.3.4).
 BackendName = Annotated[str, Meta(min_length=1, max_length=63)]
 # The members of `core.command.Profile`: as text, so that schemas list the words where they are used.
@@ -92,3 +95,28 @@ ProfileName = Literal["open", "guarded", "workspace", "offline", "sealed"]
 GrantText = Annotated[str, Meta(max_length=40)]
 # A workspace, shown in a line of words. Not "\\Z" at its end, which JSON Schema's dialect lacks: "$" alone takes a newline.
 WorkspaceName = Annotated[str, Meta(pattern=r"^[\w.-]{1,100}(?!\n)$")]
+
+
+class ProjectMembers(TypedDict):
+    """These conditions as members of a `ProcessFilter`; null is no condition."""
+
+    project: str | None
+    key: str | None
+    number: int | None
+
+
+class ProjectFilter(msgspec.Struct, kw_only=True, frozen=True):
+    """Processes by the project that they belong to, and by their names in it. Null is no condition."""
+
+    project: Annotated[
+        ProjectFolder | None, Meta(description="Only those that were started for this folder.")
+    ] = None
+    key: Annotated[Key | None, Meta(description="Only those that were started with this key.")] = None
+    short_id: Annotated[
+        ShortId | None, Meta(description="Only those with this short id: p7; each project has one.")
+    ] = None
+
+    def members(self) -> ProjectMembers:
+        """Return them as members of a `ProcessFilter`."""
+        number = None if self.short_id is None else number_of(self.short_id)
+        return {"project": self.project, "key": self.key, "number": number}

@@ -10,10 +10,11 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
+from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
@@ -115,21 +116,32 @@ class StartKeys:
             else:
                 self._locks[name] = lock, waiting - 1
 
-    async def find(self, key: str, command: Command, place: Place, *, text: str) -> Process | None:
+    async def find(
+        self, key: str, command: Command, place: Place, *, text: str, connection_id: str | None = None
+    ) -> Process | None:
         """Return the newest process that was started with this key; None when there is none.
+
+        One that never ran does not count, nor one that is private to another session.
 
         Args:
             key: The key.
             command: What the caller wants to start now.
             place: The caller's project.
             text: The command as a record shows it.
+            connection_id: The caller's session.
 
         Raises:
             InvalidRequest: `key_taken`: the key belongs to another command.
         """
         principal, project = place
-        wanted = ProcessFilter(principal=principal, project=project, key=key)
-        for record in await self._queries.list(wanted, limit=1):
+        shared = ProcessFilter(
+            principal=principal, project=project, key=key, states=_HOLDS_KEY, detached=True
+        )
+        found = await self._queries.list(shared, limit=1)
+        if connection_id is not None:
+            own = replace(shared, connection_id=connection_id, detached=None)
+            found = [*found, *await self._queries.list(own, limit=1)]
+        for record in sorted(found, key=lambda one: one.process_id)[-1:]:
             process = await self._queries.find(record.process_id)
             if not await asyncio.to_thread(_is_same, process, command, text):
                 shown = record.command if len(record.command) <= _SHOWN else f"{record.command[:_SHOWN]} …"
@@ -152,14 +164,31 @@ class StartNames:
     keys: StartKeys
 
 
+MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder
+
+
+def recorded_text(text: str, folder: str) -> str:
+    """Return a command's text as its record has it: the beginning of a very long one, and where the rest is."""
+    if len(text) > MAX_TEXT:
+        text = f"{text[:1000]} … ({len(text)} characters, whole in {folder}/script)"
+    return shown_text(text)
+
+
+def shown_text(text: str) -> str:
+    """Return a text for people: bytes that are no UTF-8 (PEP 383) become U+FFFD. What runs keeps them."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+_HOLDS_KEY = frozenset(State) - {State.FAILED_TO_START}
 _SHOWN = 200  # characters of the other command in a message
 
 
 def _is_same(process: Process, command: Command, text: str) -> bool:
     """Tell whether a process runs a command. Reads the script's file: run it in a thread."""
     record: ProcessRecord = process.record
+    is_named = record.command == recorded_text(text, process.folder)
     if command.script is None:
-        return record.command == text
+        return is_named
     try:
         with open(os.path.join(process.folder, "script"), "rb") as file:
             kept = file.read()
@@ -167,5 +196,6 @@ def _is_same(process: Process, command: Command, text: str) -> bool:
         return False
     # An empty script is stored as one newline (`resolver`).
     wanted = command.script.encode("utf-8", "surrogateescape") or b"\n"
-    words = command.argv or ()
-    return kept == wanted and record.command.startswith(" ".join(words))
+    if command.title is None:  # the record has the words that run it
+        is_named = record.command.startswith(" ".join(command.argv or ()))
+    return kept == wanted and is_named

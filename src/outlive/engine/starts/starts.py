@@ -35,7 +35,7 @@ from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.grants import Grants
-from outlive.engine.starts.names import StartNames
+from outlive.engine.starts.names import StartNames, recorded_text, shown_text
 from outlive.engine.starts.notice_requests import NoticeRequests
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.policy.starters import with_own_deciding
@@ -147,9 +147,6 @@ class Preparation:
         self._sandboxes.choose(Command(profile=Profile.OPEN.value), owner, inside)
 
 
-_MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder
-
-
 def new_record(
     command: Command,
     resolved: Resolved,
@@ -176,7 +173,7 @@ def new_record(
         process_id=process_id,
         command=recorded_text(hide(text), folder),
         shell=resolved.shell,
-        cwd=_shown(resolved.cwd),
+        cwd=shown_text(resolved.cwd),
         state=state,
         owner=owner,
         stdio=command.stdio,
@@ -199,18 +196,6 @@ def new_record(
         location=resolved.location,
         redacted=hide.count,
     )
-
-
-def recorded_text(text: str, folder: str) -> str:
-    """Return a command's text as its record has it: the beginning of a very long one, and where the rest is."""
-    if len(text) > _MAX_TEXT:
-        text = f"{text[:1000]} … ({len(text)} characters, whole in {folder}/script)"
-    return _shown(text)
-
-
-def _shown(text: str) -> str:
-    """Return a text for people: bytes that are no UTF-8 (PEP 383) become U+FFFD. What runs keeps them."""
-    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def new_spec(
@@ -344,7 +329,9 @@ class Starts:
         place = (owner.principal, command.project or "")
         async with self._names.keys.held(command.key, place), self._slots.of(owner.principal):
             text = self._redaction.texts(command.env_secrets)(command.text)
-            known = await self._names.keys.find(command.key, command, place, text=text)
+            known = await self._names.keys.find(
+                command.key, command, place, text=text, connection_id=owner.connection_id
+            )
             return known or await self._start(command, owner, process_id=process_id, now_ns=now_ns)
 
     async def _start(self, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int) -> Process:

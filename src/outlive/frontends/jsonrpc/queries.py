@@ -70,6 +70,7 @@ async def list_(context: Context, params: ListParams, _label: str | None) -> Res
         group=params.group,
         tags=params.tags,
         before=params.before,
+        **params.members(),
     )
     detached = ProcessFilter(
         principal=session.principal,
@@ -78,6 +79,7 @@ async def list_(context: Context, params: ListParams, _label: str | None) -> Res
         group=params.group,
         tags=params.tags,
         before=params.before,
+        **params.members(),
     )
     found = {
         record.process_id: record

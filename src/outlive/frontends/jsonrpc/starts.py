@@ -30,16 +30,19 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     """Start a command; its output follows the answer (promises S0.3-S0.5, S0.13).
 
     One that needs an approval, or whose group is full, is answered as queued, and process.queued says what it waits for;
-    process.started follows when its turn has come.
+    process.started follows when its turn has come. A known `key` is answered with its earlier process, marked `repeated`.
     """
     form = context.output_format(params)
     command = params.to_command()
     session = context.session
     owner = context.owner(label)
     process = None if params.process_id is None else await _started_before(context, params.process_id)
-    wanted = None if params.process_id is None else ProcessId(params.process_id)
+    wanted = (
+        new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
+        if params.process_id is None
+        else ProcessId(params.process_id)
+    )
     if params.raw:
-        wanted = wanted or new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
         await context.engine.as_(context.owner()).read_raw(wanted, BEGINNING)
     if process is None:
         if not params.concurrent:
@@ -49,17 +52,25 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
             process = await context.engine.starts.start(command, owner=owner, process_id=wanted)
         finally:
             session.starts -= 1
+    is_repeated = process.process_id != wanted  # only a key answers for a process with another id
+    if is_repeated:
+        await _settled(process)
+        if params.raw:
+            await context.engine.as_(context.owner()).read_raw(process.process_id, BEGINNING)
     is_queued = process.state is State.QUEUED
     record = process.record if is_queued else process.identity_record
+    result: StartedMembers = {
+        "status": "queued" if is_queued else "started",
+        "pid": record.pid,
+        "pgid": record.pid,
+        "process_id": record.process_id,
+        "shell": record.shell,
+        "sandbox": cast("SandboxMembers", record.sandbox.view()),
+    }
+    if is_repeated:
+        result["repeated"] = True
     return Result(
-        {
-            "status": "queued" if is_queued else "started",
-            "pid": record.pid,
-            "pgid": record.pid,
-            "process_id": record.process_id,
-            "shell": record.shell,
-            "sandbox": cast("SandboxMembers", record.sandbox.view()),
-        },
+        result,
         notifications=(
             encode_queued(record)
             if is_queued
@@ -74,8 +85,7 @@ async def _started_before(context: Context, process_id: str) -> Process | None:
 
     Raises:
         InvalidRequest: The id is taken by a process that this client may not see.
-        BackendUnavailable: `start_unanswered`: what was asked for that start has not answered yet.
-        StartFailed: That start has failed.
+        BackendUnavailable, CommandRefused, StartFailed: As `_settled`.
     """
     try:
         process = await context.engine.queries.find(process_id)
@@ -83,19 +93,29 @@ async def _started_before(context: Context, process_id: str) -> Process | None:
         return None
     if not context.session.may_see(process.record):
         raise InvalidRequest("invalid_params", "process_id: this one is taken.")
+    await _settled(process)
+    return process
+
+
+async def _settled(process: Process) -> None:
+    """Return once a process that was started before runs, has run, or waits for its turn.
+
+    Raises:
+        BackendUnavailable: `start_unanswered`: what was asked for that start has not answered yet.
+        CommandRefused, StartFailed: It never ran.
+    """
     try:
         async with asyncio.timeout(_START_S):
             await until(process, lambda one: one.record.state is not State.STARTING)
     except TimeoutError:
-        text = f"The start of {process_id} is not answered yet: it may run."
-        details = {"process_id": process_id}
+        text = f"The start of {process.process_id} is not answered yet: it may run."
+        details = {"process_id": process.process_id}
         raise BackendUnavailable("start_unanswered", text, details=details) from None
     record = process.record
     if record.cause in {Cause.APPROVAL_DENIED, Cause.APPROVAL_EXPIRED}:
         raise CommandRefused(record.cause.value, record.error or "It was not approved.")
     if record.state is State.FAILED_TO_START:
         raise StartFailed("start_failed", record.error or "The program was not started.")
-    return process
 
 
 STARTS = methods_of({execute: Concurrency.STARTS})

@@ -7,6 +7,8 @@ as long as the process is.
 
 import asyncio
 import hashlib
+import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import cast
@@ -57,9 +59,8 @@ async def _started(call: RestCall, command: Command, key: str | None) -> tuple[P
         HttpRefusal: `key_reused`: the key started something else before.
         OutliveError: As `Starts.start`.
     """
-    starts = call.engine.starts
     if key is None:
-        return await starts.start(command, owner=call.owner()), True
+        return await _start(call, command, call.owner())
     mark = _KEY_MARK + hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
     fingerprint = hashlib.sha256(call.content).hexdigest()
     # Two requests with one key at the same time: the second one waits, and finds what the first one has started.
@@ -67,10 +68,17 @@ async def _started(call: RestCall, command: Command, key: str | None) -> tuple[P
         owner = call.owner(connection_id=mark, request_id=fingerprint)
         known = await _known(call, owner)
         if known is None:
-            return await starts.start(command, owner=owner), True
+            return await _start(call, command, owner)
         if known.record.owner.request_id != fingerprint:
             raise HttpRefusal("key_reused", "This Idempotency-Key was used with another body.")
         return known, False
+
+
+async def _start(call: RestCall, command: Command, owner: Owner) -> tuple[Process, bool]:
+    """Start a command; a process with another id than this one was started before, with the command's `key`."""
+    wanted = new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
+    process = await call.engine.starts.start(command, owner=owner, process_id=wanted)
+    return process, process.process_id == wanted
 
 
 async def _known(call: RestCall, owner: Owner) -> Process | None:
@@ -96,6 +104,7 @@ async def list_(call: RestCall, asked: ListParameters) -> Members:
         since=None if asked.since is None else _first_id(asked.since),
         text=asked.q,
         before=cursor,
+        **asked.members(),
     )
     # One more than is shown says whether another page follows.
     records = await call.engine.queries.list(wanted, limit=asked.limit + 1)

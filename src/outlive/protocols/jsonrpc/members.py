@@ -86,6 +86,9 @@ class ProcessMembers(TypedDict):
     env_secrets: list[str]
     session_id: str | None
     location: NotRequired[LocationMembers]
+    short_id: NotRequired[Annotated[str, Meta(description="Its name in its project: p7.")]]
+    project: NotRequired[str]
+    key: NotRequired[str]
     unknown: NotRequired[Annotated[bool, Meta(description="Always true.")]]
     reachable: NotRequired[Annotated[bool, Meta(description="Always false.")]]
     waiting: NotRequired[
@@ -111,6 +114,9 @@ class StartedMembers(TypedDict):
     process_id: str
     shell: str | None
     sandbox: SandboxMembers
+    repeated: NotRequired[
+        Annotated[bool, Meta(description="Always true: an earlier start with this `key` started it.")]
+    ]
 
 
 class ProcessList(TypedDict):

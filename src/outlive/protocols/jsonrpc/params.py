@@ -18,7 +18,7 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
 from outlive.core.process import WaitUntil
 from outlive.operations.controls import Approving, Denial
-from outlive.operations.requests import Niceness
+from outlive.operations.requests import Niceness, ProjectFilter
 from outlive.operations.start import StartOptions, check_streams, check_words
 from outlive.protocols.jsonrpc.answers import EventName
 from outlive.protocols.jsonrpc.views import Encoding
@@ -140,7 +140,7 @@ class NodesParams(msgspec.Struct, kw_only=True, frozen=True):
     """`nodes`: nothing to say."""
 
 
-class ListParams(msgspec.Struct, kw_only=True, frozen=True):
+class ListParams(ProjectFilter, kw_only=True, frozen=True):
     """`list`: which processes, newest first; `before` is the last process_id of the page before."""
 
     active: bool | None = None

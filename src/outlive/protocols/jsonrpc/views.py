@@ -83,6 +83,12 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
     # These are left out in the usual case, so that most processes do not carry them.
     if record.location != HERE:
         view["location"] = cast("LocationMembers", record.location.view())
+    if record.number is not None:
+        view["short_id"] = record.short_id
+    if record.project is not None:
+        view["project"] = record.project
+    if record.key is not None:
+        view["key"] = record.key
     if record.is_unknown:
         view["unknown"] = True
     if not record.is_reachable:

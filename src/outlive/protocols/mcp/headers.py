@@ -8,6 +8,7 @@ import signal
 from dataclasses import dataclass
 
 from outlive.core.command import Profile
+from outlive.core.elapsed import elapsed
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import HERE
 from outlive.core.process import ProcessRecord, Waiting
@@ -68,16 +69,6 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
         parts.append(hidden_words(now.redacted))
     text = f"[{', '.join(parts)}]"
     return text if record.hint is None else f"{text}\n[{record.hint}]"
-
-
-def elapsed(seconds: float) -> str:
-    """Return a time as people say it: "0.4 s", "45 s", "12 min", "3 h", "2 days"."""
-    if seconds < 9.95:  # "10.0 s" is one digit too many
-        return f"{seconds:.1f} s"
-    for unit, size in (("days", 172_800), ("h", 7200), ("min", 180)):
-        if seconds >= size:
-            return f"{seconds / {'days': 86_400, 'h': 3600, 'min': 60}[unit]:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _life(record: ProcessRecord, now: Circumstances) -> str:

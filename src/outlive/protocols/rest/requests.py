@@ -18,7 +18,7 @@ from outlive.core.command import Command
 from outlive.core.process import WaitUntil
 from outlive.core.terminal import Form
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial
-from outlive.operations.requests import Bytes, Text, Timeout, WaitSeconds, Words
+from outlive.operations.requests import Bytes, ProjectFilter, Text, Timeout, WaitSeconds, Words
 from outlive.operations.start import StartOptions, check_one_way, check_words
 from outlive.protocols.jsonrpc.views import Encoding
 from outlive.protocols.terminal.requests import (
@@ -190,7 +190,7 @@ class StartParameters(msgspec.Struct, kw_only=True, frozen=True):
     ] = None
 
 
-class ListParameters(msgspec.Struct, kw_only=True, frozen=True):
+class ListParameters(ProjectFilter, kw_only=True, frozen=True):
     """Which processes a page shows."""
 
     state: Annotated[

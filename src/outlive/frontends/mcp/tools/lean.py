@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 
 from outlive.core.controls import CloseInput, Pause, Resume, SignalProcess
 from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.elapsed import ran_before
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError, ProcessNotFound
-from outlive.core.identity import is_process_id
+from outlive.core.identity import is_process_id, number_of
 from outlive.core.lifecycle import signal_number
 from outlive.core.process import ProcessRecord
 from outlive.engine import OutputLog, Process, ProcessFilter
@@ -30,7 +31,7 @@ from outlive.frontends.mcp.tools.waits import (
     until_any,
 )
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
-from outlive.protocols.mcp.headers import Circumstances, elapsed, header
+from outlive.protocols.mcp.headers import Circumstances, header
 from outlive.protocols.mcp.lean import (
     ControlArguments,
     ListArguments,
@@ -312,11 +313,11 @@ async def _find(call: ToolCall, name: str) -> Process:
             process = await queries.find(name)
             if is_visible(process, call.caller):
                 return process
-        if name[:1] in {"p", "P"} and name[1:].isascii() and name[1:].isdigit():
+        if (number := number_of(name)) is not None:
             wanted = ProcessFilter(
                 principal=call.caller.principal,
                 project=call.caller.project_root,
-                number=min(int(name[1:]), 2**62),
+                number=number,
                 detached=True,
             )
             return await queries.find_by(wanted)
@@ -333,6 +334,5 @@ async def _find(call: ToolCall, name: str) -> Process:
 def _ran(record: ProcessRecord) -> str:
     """Return when the process of a key ran: its result may be old."""
     if not record.is_ended:
-        return "started before with this key, not again"
-    ago_s = (datetime.now(UTC) - (record.ended_at or record.created_at)).total_seconds()
-    return f"ran {elapsed(max(0.0, ago_s))} ago with this key, not again"
+        return ran_before(None)
+    return ran_before((datetime.now(UTC) - (record.ended_at or record.created_at)).total_seconds())
