@@ -136,7 +136,8 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
             LimitExceeded: Too many processes, or the disk is full.
             BackendUnavailable: There is no server, or it does not answer.
 
-        The command starts once, also when the connection is lost meanwhile and the request is sent again. Cancellation: the
+        With a `key` that is known in its project nothing is started: the earlier process is returned, `is_new` False. The
+        command starts once, also when the connection is lost meanwhile and the request is sent again. Cancellation: the
         command may run all the same, under the `process_id` that was passed.
         """
         process_id = ProcessId(options.get("process_id") or _new_id())
@@ -156,7 +157,19 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
             if is_private:
                 await self._links.drop(link)
             raise
-        return _process_over(self._links, link, self._world, process_id=process_id, pid=result["pid"])
+        is_new = not result.get("repeated", False)
+        if is_private and not is_new:
+            # The process of an earlier start is not private to this new session, which has none.
+            await self._links.drop(link)
+            link = self._link
+        return _process_over(
+            self._links,
+            link,
+            self._world,
+            process_id=ProcessId(result["process_id"]),
+            pid=result["pid"],
+            is_new=is_new,
+        )
 
     async def get(self, process_id: str) -> AsyncProcess:
         """Return a process by its name, running or ended.
@@ -179,6 +192,9 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         active: bool | None = None,
         group: str | None = None,
         tags: Mapping[str, str] | None = None,
+        project: str | None = None,
+        key: str | None = None,
+        short_id: str | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> _Infos:
@@ -188,11 +204,15 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
             active: True: only those that run; False: only those that have ended.
             group: Only this group.
             tags: Only those with all of these.
+            project: Only those of this folder (`StartOptions`), absolute.
+            key: Only those that were started with this key.
+            short_id: Only those that their project calls so: "p7".
             before: Only those older than this process_id: the last one of the page before.
             limit: How many, 1000 at most.
         """
         params: dict[str, object] = {"active": active, "group": group, "before": before, "limit": limit}
         params["tags"] = None if tags is None else dict(tags)
+        params |= {"project": project, "key": key, "short_id": short_id}
         result = await self._link.request("list", params)
         return [read_info(view) for view in result["processes"]]
 
@@ -292,7 +312,13 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
 
 
 def _process_over(
-    links: Links, link: Link, world: Runtime, *, process_id: ProcessId, pid: int | None
+    links: Links,
+    link: Link,
+    world: Runtime,
+    *,
+    process_id: ProcessId,
+    pid: int | None,
+    is_new: bool = False,
 ) -> AsyncProcess:
     async def release() -> None:
         if link is not links.shared:
@@ -305,6 +331,7 @@ def _process_over(
         world=world,
         follow=lambda name, cursor, raw: _follow(links, name, cursor, over=link, raw=raw),
         release=release,
+        is_new=is_new,
     )
 
 

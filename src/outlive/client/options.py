@@ -21,6 +21,7 @@ class FlagOptions(TypedDict, total=False):
     image: str | None
     isolation: Literal["session", "strict"] | None
     grant: str | None
+    key: str | None
     grace_s: float | None
 
 
@@ -52,6 +53,9 @@ class StartOptions(FlagOptions, total=False):
         ("session" or "strict"): of what image its container is, and whether it has one of its own.
     grant: What it may do with the server itself, by a token of its own that counts while it runs: "run", "read:1h".
     notify: True, or some of "end", "failure" and "question": a person is notified of these, as the server's operator chose.
+    project: The folder that it belongs to, absolute: its short id ("p7") and `key` are unique there.
+    key: Your name for it in the project. A start with a known key answers for the earlier process and runs nothing
+        (`is_new` False); with another command it is refused. Private processes (`detach=False`) are not found so.
     umask, nice: What it begins with (0o022; -20 to 19, as far as its server may); this program's own by default.
     process_id: Its name, a ULID in lower case; one is made otherwise. Starting with it again starts nothing twice.
     """
@@ -67,6 +71,7 @@ class StartOptions(FlagOptions, total=False):
     merge: bool
     detach: bool
     title: str | None
+    project: str | None
     tags: Mapping[str, str]
     output_limit: int | None
     on_limit: Literal["truncate", "block", "kill"]

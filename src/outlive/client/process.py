@@ -55,6 +55,7 @@ class AsyncProcess:
     Attributes:
         process_id: Its permanent name.
         pid: The kernel's number of its main process; None when it is not known any more.
+        is_new: Whether `start` has started it; False for one that an earlier start with the same `key` had started.
     """
 
     def __init__(
@@ -66,11 +67,13 @@ class AsyncProcess:
         world: Runtime,
         follow: _Follower,
         release: Callable[[], Awaitable[None]],
+        is_new: bool = False,
     ) -> None:
         """Send requests over `link`; `follow` and `release` are the client's own methods."""
         self.process_id = process_id
         self._link = link
         self.pid = pid
+        self.is_new = is_new
         self._world = world
         self._follow = follow
         self._release = release
@@ -293,6 +296,11 @@ class Process:
     def pid(self) -> int | None:
         """The kernel's number of its main process; None when it is not known any more."""
         return self._twin.pid
+
+    @property
+    def is_new(self) -> bool:
+        """Whether `start` has started it; False for one that an earlier start with the same `key` had started."""
+        return self._twin.is_new
 
     def follow(self, cursor: Cursor | str = BEGINNING, *, raw: bool | None = False) -> Follow:
         """Return an iterator over its output from `cursor` on; see `AsyncProcess.follow`."""
