@@ -36,7 +36,19 @@ _RUN = {
     "group_limit",
     "unknown",
 }
-_START = _RUN | {"stdin", "pty", "rows", "cols", "merge", "output_limit", "on_limit", "after_exit", "grant"}
+_START = _RUN | {
+    "stdin",
+    "pty",
+    "rows",
+    "cols",
+    "merge",
+    "output_limit",
+    "on_limit",
+    "after_exit",
+    "grant",
+    "project",
+    "key",
+}
 
 
 def _has(members: Members, *names: str, options: set[str]) -> bool:
@@ -63,7 +75,7 @@ def rest_door(rest: RestCaller) -> Door:
 
     def start(members: Members) -> str:
         answer = rest.send("POST", "/v1/processes", dict(members))
-        return ACCEPTED if answer.status == 201 else str(answer.json["slug"])
+        return ACCEPTED if answer.status in {200, 201} else str(answer.json["slug"])
 
     return start
 
@@ -77,7 +89,7 @@ def lean(tools: RawCaller) -> Door:
     """`run`, one of the tools for agents."""
 
     def start(members: Members) -> str | None:
-        if not _has(members, "command", "argv", "script", "stdin", "pty", options=_RUN):
+        if not _has(members, "command", "argv", "script", "stdin", "pty", "key", options=_RUN):
             return None
         return _tool(tools, "run", {**members, "wait_s": 0})
 
@@ -148,7 +160,7 @@ def _is_typed(command: object, options: Members) -> bool:
 
 
 _NUMBERS = {"timeout", "group_limit", "grace"}
-_TEXTS = {"group", "cwd", "profile", "backend", "image", "isolation", "grant"}
+_TEXTS = {"group", "cwd", "profile", "backend", "image", "isolation", "grant", "key"}
 
 
 def cli(state_dir: Path) -> Door:

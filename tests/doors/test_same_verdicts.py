@@ -112,6 +112,12 @@ _STARTS: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown grant": ({"command": "true", "grant": "fly"}, _BAD),
     "a long grant": ({"command": "true", "grant": "r" * 41}, _BAD),
     "a grant of nothing": ({"command": "true", "grant": ""}, _BAD),
+    "a project": ({"command": "true", "project": "/srv"}, ACCEPTED),
+    "a project that is not absolute": ({"command": "true", "project": "here"}, _BAD),
+    "a project that is a number": ({"command": "true", "project": 5}, _BAD),
+    "a key": ({"command": "true", "key": "k"}, ACCEPTED),
+    "a key without a name": ({"command": "true", "key": ""}, _BAD),
+    "a key with a long name": ({"command": "true", "key": "k" * 201}, _BAD),
     "an unknown member": ({"command": "true", "unknown": 5}, _BAD),
 }
 # Where a promise wants another verdict: start and door -> the verdict, and the promise.
@@ -138,3 +144,17 @@ def test_a_start_has_one_verdict(name: str, doors: dict[str, Door]) -> None:
         told, _promise = _PROMISED.get((name, door), (wanted, ""))
         expected[door] = REFUSED if verdict == REFUSED and told != ACCEPTED else told
     assert found == expected
+
+
+def test_a_key_is_taken_twice_and_refused_with_another_command(doors: dict[str, Door]) -> None:
+    """Each door has a key of its own: the command line and the tools start in projects, the others in none."""
+    found = {}
+    for door, start in doors.items():
+        key = f"twice at {door}"
+        asked = [{"command": command, "key": key} for command in ("true", "true", "false")]
+        if (first := start(asked[0])) is not None:
+            found[door] = [first, *map(start, asked[1:])]
+    assert set(found) == {"jsonrpc", "rest", "mcp run", "client", "cli"}
+    for door, verdicts in found.items():
+        refused = REFUSED if door in {"mcp run", "cli"} else "key_taken"
+        assert verdicts == [ACCEPTED, ACCEPTED, refused], door

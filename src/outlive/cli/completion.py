@@ -1,16 +1,19 @@
 """Which words may stand at the end of an unfinished command line: read from the tree of verbs. The shells' scripts ask for them.
 
-Completing starts this program at every press of the key: of the verbs only the one that is being completed is imported.
+Completing starts this program at every press of the key: of the verbs only the one that is being completed is imported. Where a
+process is named, a server that runs is asked for those of the current folder's project.
 """
 
 from collections.abc import Sequence
 
 from outlive.cli.help_page import shortened
-from outlive.cli.output import show
+from outlive.cli.output import plain, show
 from outlive.cli.parameters import Parameter
 from outlive.cli.program import PROGRAM, Group, Verb, parameters_of
 
 _ROOM = 100  # characters of a sentence beside a word
+_OFFERED = 50  # processes: more fill the screen
+_PATIENCE_S = 1.0  # a person waits for the shell
 
 
 def complete_words(words: Sequence[str]) -> list[tuple[str, str]]:
@@ -19,9 +22,12 @@ def complete_words(words: Sequence[str]) -> list[tuple[str, str]]:
     node: Group | Verb = PROGRAM
     parameters: Sequence[Parameter] = parameters_of(PROGRAM)
     place = 0  # among the places
+    state_dir: str | None = None
     wanted: Parameter | None = None  # whose value comes next
     for word in before:
         if wanted is not None:
+            if wanted.name == "state_dir":
+                state_dir = word
             wanted = None
         elif word.startswith("-"):
             flag = _flags(parameters).get(word)
@@ -42,9 +48,41 @@ def complete_words(words: Sequence[str]) -> list[tuple[str, str]]:
     elif isinstance(node, Group):
         found = [(one.name, shortened(one.about, _ROOM)) for one in node.verbs]
     else:
-        places = [one for one in parameters if not one.flags]
-        found = [(word, "") for word in places[place].choices] if place < len(places) else []
+        found = _of_place(parameters, place, state_dir)
     return [(word, " ".join(about.split())) for word, about in found if word.startswith(unfinished)]
+
+
+def _of_place(parameters: Sequence[Parameter], place: int, state_dir: str | None) -> list[tuple[str, str]]:
+    """Return what may stand at a place of a verb, the last of which may take several words."""
+    places = [one for one in parameters if not one.flags]
+    if places and places[-1].kind == "many":
+        place = min(place, len(places) - 1)
+    if place >= len(places):
+        return []
+    asked = places[place]
+    return _short_ids(state_dir) if asked.is_process else [(word, "") for word in asked.choices]
+
+
+def _short_ids(state_dir: str | None) -> list[tuple[str, str]]:
+    """Return what the current folder's project calls its newest processes, with their commands; nothing without a server."""
+    # Start-up time: the client is for the places of processes alone.
+    from outlive.cli.far import a_client, far_url  # noqa: PLC0415
+    from outlive.client import OutliveError  # noqa: PLC0415
+    from outlive.discovery.project import own_project  # noqa: PLC0415
+
+    project = own_project()
+    try:
+        if far_url() is not None:  # a key that is pressed waits for no network
+            return []
+        with a_client(state_dir, no_start=True, patience_s=_PATIENCE_S) as client:
+            infos = client.list(project=project, limit=_OFFERED)
+    except OutliveError:
+        return []
+    return [
+        (info.short_id, plain(info.command, _ROOM))
+        for info in infos
+        if info.short_id is not None and info.project == project  # an earlier server lists others, too
+    ]
 
 
 def show_candidates(shell: str, words: Sequence[str]) -> None:

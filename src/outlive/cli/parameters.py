@@ -31,6 +31,7 @@ class Parameter(NamedTuple):
         note: What stands in brackets behind the sentence: bounds, a default.
         is_hidden: Whether help and completion leave it out.
         ends_flags: Whether everything behind its first word belongs to it, dashes and all.
+        is_process: Whether its words name processes, which the shell completes.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Parameter(NamedTuple):
     note: str = ""
     is_hidden: bool = False
     ends_flags: bool = False
+    is_process: bool = False
 
     @property
     def sentence(self) -> str:
@@ -239,8 +241,10 @@ DRY_RUN = switch("--dry-run", about="Show what would change, and change nothing.
 NO_START = switch("--no-start", about="Fail where no server runs, instead of starting one.")
 GROUP = option("--group", "-g", metavar="NAME", about="Those of a group.")
 TAGS = options("--tag", metavar="NAME=VALUE", about="Those with a tag.", to="tags")
-NAME = place("name", "ID", about="An id, the end of one, or a pid.")
-NAMES = places("names", "ID...", about="Ids, ends of ids, or pids.")
-OPTIONAL_NAMES = places("names", "[ID]...", about="Ids, ends of ids, or pids.", is_required=False)
+NAME = place("name", "ID", about="A short id (p7), an id, the end of one, or a pid.")._replace(
+    is_process=True
+)
+NAMES = places("names", "ID...", about="Short ids (p7), ids, ends of ids, or pids.")._replace(is_process=True)
+OPTIONAL_NAMES = NAMES._replace(metavar="[ID]...", is_required=False, note="")
 DETACH_KEYS_DEFAULT = "ctrl-p,ctrl-q"
 SERVER = (STATE_DIR, NO_START, JSON)  # of every verb that asks the server and answers

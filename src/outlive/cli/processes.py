@@ -2,7 +2,8 @@
 
 A verb that names several processes goes on when one of them fails, says why, and ends with 1.
 
-What a person may call a process on the command line: its id, the end of its id, or its pid.
+What a person may call a process on the command line: its short id in the current folder's project ("p7"), its id, the end of its
+id, or its pid.
 """
 
 import re
@@ -18,7 +19,8 @@ from outlive.client import Client, InvalidRequest, OutliveError, Output, Process
 from outlive.client.results import ProcessInfo, ProcessStats
 from outlive.core.errors import error_from_slug
 from outlive.core.hints import MEANINGS
-from outlive.core.identity import is_process_id
+from outlive.core.identity import SHORT_LENGTH, is_process_id, number_of, short_id
+from outlive.discovery.project import own_project
 
 # Control sequences and titles of windows (ECMA-48, 5.4), as one: without them a line is what a person sees.
 _CONTROLS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
@@ -26,7 +28,7 @@ _RECENT = 1000
 
 
 def find_process(client: Client, name: str) -> Process:
-    """Return the process that is meant: a whole id, the end of one among the newest thousand, or a live pid.
+    """Return the process that is meant: a short id of this project, a whole id, the end of one among the newest thousand, or a live pid.
 
     Raises:
         ProcessNotFound: There is none.
@@ -34,7 +36,11 @@ def find_process(client: Client, name: str) -> Process:
     """
     if is_process_id(name):
         return client.get(name)
-    found = matching(name, client.list(limit=_RECENT))
+    if (own := _in_project(client, name)) is not None:
+        return client.get(own.process_id)
+    # One id in a thousand ends in "p7": what the project does not know must not be another project's process by chance.
+    is_short = number_of(name) is not None and len(name) < SHORT_LENGTH
+    found = [] if is_short else matching(name, client.list(limit=_RECENT))
     if not found:
         text = f"No process is called {name[:60]!r}."
         raise ProcessNotFound("process_not_found", text, hint="`outlive ps --all` lists them.")
@@ -44,6 +50,16 @@ def find_process(client: Client, name: str) -> Process:
             "process_ambiguous", f"{len(found)} processes are called so.", hint=f"Type more of one: {names}."
         )
     return client.get(found[0].process_id)
+
+
+def _in_project(client: Client, name: str) -> ProcessInfo | None:
+    """Return the process that the current folder's project calls so; it comes before an id that ends so."""
+    if (number := number_of(name)) is None:
+        return None
+    name, project = short_id(number), own_project()
+    # An earlier server knows no such condition, and lists others.
+    found = client.list(project=project, short_id=name, limit=1)
+    return next((one for one in found if (one.project, one.short_id) == (project, name)), None)
 
 
 def matching(name: str, infos: list[ProcessInfo]) -> list[ProcessInfo]:

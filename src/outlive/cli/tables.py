@@ -7,19 +7,20 @@ from outlive.cli.output import plain
 from outlive.client.results import ProcessInfo
 from outlive.core.identity import short_name
 
-_HEAD = ("ID", "STATE", "PID", "AGE", "TIME", "OUTPUT", "COMMAND")
+_HEAD = ("ID", "SHORT", "STATE", "PID", "AGE", "TIME", "OUTPUT", "COMMAND")
 _COMMAND_WIDTH = 60
 _SIGNALED = 128  # how shells count an end by a signal
 _UNKNOWN = 125  # it cannot be known how it ended, or it never ran
 
 
-def process_rows(infos: Sequence[ProcessInfo], *, now: datetime) -> list[tuple[str, ...]]:
-    """Return the head and a row for each process."""
+def process_rows(infos: Sequence[ProcessInfo], *, now: datetime, project: str) -> list[tuple[str, ...]]:
+    """Return the head and a row for each process; only those of `project` are called by their short ids here."""
     return [
         _HEAD,
         *(
             (
                 short_name(info.process_id),
+                (info.short_id or "") if info.project == project else "",
                 outcome(info),
                 "" if info.pid is None else str(info.pid),
                 age(info.created_at, now),
@@ -96,6 +97,9 @@ def describe(info: ProcessInfo) -> str:
     """Return everything about a process, a line each; what is not there is left out."""
     facts: list[tuple[str, object]] = [
         ("id", info.process_id),
+        ("short", info.short_id),
+        ("project", info.project),
+        ("key", info.key),
         ("command", info.command),
         ("state", outcome(info)),
         ("error", info.error),

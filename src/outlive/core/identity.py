@@ -16,7 +16,7 @@ _TO_INT = bytes.maketrans(
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _OF_ANY_BYTE = bytes(ord(_ALPHABET[value & 31]) for value in range(256))
 _has_form = re.compile("[0-7][0-9a-hjkmnp-tv-z]{25}").fullmatch
-_SHORT = 6  # the random end of an id; a thousand processes rarely share one
+SHORT_LENGTH = 6  # the random end of an id; a thousand processes rarely share one
 RANDOM_BYTES = 14  # of which `new_process_id` takes five bits each
 
 
@@ -35,7 +35,7 @@ def new_process_id(now_ns: int, randomness: bytes) -> ProcessId:
 
 def short_name(process_id: str) -> str:
     """Return what lists at the command line show, and what its verbs take: enough of the id's end to be typed."""
-    return process_id[-_SHORT:]
+    return process_id[-SHORT_LENGTH:]
 
 
 def id_from_bytes(raw: bytes) -> ProcessId:
@@ -61,7 +61,7 @@ def is_process_id(text: str) -> bool:
     return _has_form(text) is not None
 
 
-# More digits than 2**62 has, what SQLite holds, are no number of a process.
+# A number of 18 digits is below 2**63, which is what SQLite holds.
 SHORT_ID_PATTERN = r"^[pP][1-9][0-9]{0,17}(?!\n)$"
 _is_short = re.compile(SHORT_ID_PATTERN).fullmatch
 

@@ -25,6 +25,11 @@ def project_root(folder: str) -> str:
     return folder
 
 
+def own_project() -> str:
+    """Return the project of the current folder; `/` where that was removed."""
+    return project_root(_own_folder())
+
+
 def host_folder(cwd: str | None) -> str:
     """Return the folder in which an MCP host works: the given one, else our own; the home folder for a host that runs in `/`.
 

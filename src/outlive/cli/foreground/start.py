@@ -30,6 +30,7 @@ from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.location import DOCKER
 from outlive.discovery.own_kind import TOKEN_VARIABLE
+from outlive.discovery.project import own_project, project_root
 
 _REDIRECTIONS = ("<&-", ">&-", "2>&-")
 # Python ignores these itself: whether they were ignored before cannot be known any more.
@@ -144,7 +145,8 @@ def start(
                     lent.enter_context(_lent(client, layout, process_id))
                 wanted["process_id"] = process_id
                 process = client.start(command, **wanted)
-                if process.pid is None:
+                # A process that was started before with this key has not taken what was lent.
+                if process.pid is None and process.is_new:
                     loan.push(lent.pop_all())
                 return process
         except StartFailed as error:
@@ -160,7 +162,7 @@ def start(
 def start_elsewhere(
     client: Client, options: ForegroundOptions, plan: Plan, *, size: tuple[int, int] | None
 ) -> Process:
-    """Start what the command line says on another machine: nothing of our folder and our environment goes over.
+    """Start what the command line says on another machine: of our folder only the project's name goes over, of our environment nothing.
 
     Raises:
         OutliveError: It does not run.
@@ -169,6 +171,7 @@ def start_elsewhere(
     ours = dict[str, str | None](os.environ)
     wanted: StartOptions = {
         "title": _title(options),
+        "project": own_project(),
         "cwd": options.cwd,
         "env": _variables(options.env),
         "env_secrets": _secrets(options.secrets, ours),
@@ -197,6 +200,7 @@ def _start_options(
     environment.update(_variables(options.env))
     wanted: StartOptions = {
         "title": _title(options),
+        "project": project_root(folder),
         "cwd": folder,
         "env": environment,
         "env_secrets": secrets,

@@ -16,7 +16,7 @@ from outlive.cli.foreground.start import Surroundings
 from outlive.cli.logs.log_follow import fetched
 from outlive.cli.operator.audit import may_show_raw
 from outlive.cli.output import show_error
-from outlive.cli.parameters import DETACH_KEYS_DEFAULT, NO_START, STATE_DIR, option, place, switch, takes
+from outlive.cli.parameters import DETACH_KEYS_DEFAULT, NAME, NO_START, STATE_DIR, option, switch, takes
 from outlive.cli.processes import find_process
 from outlive.client import Cursor, OutliveError, Process
 from outlive.client.results import ProcessInfo, Stream
@@ -107,7 +107,7 @@ def _is_null(descriptor: int) -> bool:
 
 
 @takes(
-    place("name", "PROCESS", about="An id, the end of one, or a pid."),
+    NAME._replace(metavar="PROCESS"),
     option(
         "--detach-keys",
         metavar="KEYS",

@@ -7,10 +7,12 @@ from outlive.cli.parameters import GROUP, SERVER, TAGS, ServerFlags, count, swit
 from outlive.cli.processes import connected, parse_tags, say_degraded, view
 from outlive.cli.tables import process_rows, table
 from outlive.core.identity import short_name
+from outlive.discovery.project import own_project
 
 
 @takes(
     switch("--all", "-a", about="Those that have ended, too.", to="all_of_them"),
+    switch("--project", about="Only those of this folder's project.", to="is_own_project"),
     GROUP,
     TAGS,
     count("--limit", "-n", metavar="COUNT", about="At most so many.", least=1, most=1000, default=50),
@@ -19,15 +21,21 @@ from outlive.core.identity import short_name
 def ps(
     *,
     all_of_them: bool,
+    is_own_project: bool,
     group: str | None,
     tags: list[str],
     limit: int,
     server: ServerFlags,
 ) -> int:
     """Print processes, and what is wrong with the server if it can start nothing."""
+    project = own_project()
     with connected(server) as client:
         infos = client.list(
-            active=None if all_of_them else True, group=group, tags=parse_tags(tags) or None, limit=limit
+            active=None if all_of_them else True,
+            group=group,
+            tags=parse_tags(tags) or None,
+            project=project if is_own_project else None,
+            limit=limit,
         )
         degraded = client.degraded()
     if server.as_json:
@@ -35,7 +43,7 @@ def ps(
         show_json({"processes": [view(info) for info in infos], **more})
         return 0
     if infos:
-        show(table(process_rows(infos, now=datetime.now(UTC))))
+        show(table(process_rows(infos, now=datetime.now(UTC), project=project)))
         if left := next((info for info in infos if info.descendants), None):
             name = short_name(left.process_id)
             say(f"outlive: what a command has left running is ended by `outlive stop {name}`.")

@@ -22,6 +22,7 @@ from outlive.cli.foreground.plan import (
     check_options,
     plan_run,
 )
+from outlive.cli.foreground.repeat import look_on, say_repeated
 from outlive.cli.foreground.session import ForegroundSession, Readiness, own_terminal
 from outlive.cli.foreground.signals import OURS_FAILED, EarlySignals, die_of, exit_as, failed_start
 from outlive.cli.foreground.start import Surroundings, start, start_elsewhere
@@ -90,10 +91,18 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
             if terminal is not None:
                 terminal.restore()
             return failed_start(error, options.argv[0] if options.argv else "sh")
-        if process.pid is None and (hint := process.info().hint) is not None:
+        info = None if process.is_new else process.info()
+        if info is not None:
+            say_repeated(info)
+        elif process.pid is None and (hint := process.info().hint) is not None:
             say(f"outlive: {hint}")
         if early is None:
             return _leave_at_once(process, options, readiness)
+        if info is not None:
+            if terminal is not None:
+                terminal.restore(for_good=True)
+            session = look_on(process, info, layout, keys=keys, is_elsewhere=is_elsewhere)
+            return _follow(session, process, early, readiness)
         if plan.stdin == "fed":
             feed(process)
         return _stay(
@@ -151,6 +160,13 @@ def _stay(
         is_elsewhere=is_elsewhere,
     )
     session.begin()
+    return _follow(session, process, early, readiness)
+
+
+def _follow(
+    session: ForegroundSession, process: Process, early: EarlySignals, readiness: Readiness | None
+) -> int:
+    """Show a process until it ends, is ready, or is left; return its exit code, or die of the signal that it died of."""
     early.pass_on(session.heed)
     if readiness is not None and readiness.port is not None:
         watch = functools.partial(readiness.watch_port, process, session.leave)
@@ -173,7 +189,9 @@ def _leave_at_once(process: Process, options: ForegroundOptions, readiness: Read
     if options.as_json:
         info = process.info()
         sandbox = {"profile": info.profile, "features": info.features}
-        show_json({"process_id": process.process_id, "pid": process.pid, "sandbox": sandbox})
+        shown = {"process_id": process.process_id, "pid": process.pid, "sandbox": sandbox}
+        repeated = {} if process.is_new else {"repeated": True}
+        show_json({**shown, "short_id": info.short_id, **repeated})
     else:
         show(process.process_id)
     completion = None if readiness is None else readiness.wait(process)
@@ -251,6 +269,7 @@ _SAID: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "group": (("-g",), "NAME", ""),
     "profile": ((), "", "The server's default, or a stronger one."),
     "backend": ((), "NAME", "The server's default else."),
+    "key": ((), "NAME", ""),
     "grant": ((), "SCOPE[:TIME]", ""),
 }
 # What goes to the server as it is, if it is given.
