@@ -54,7 +54,7 @@ from outlive.server.http.front_page import HEALTH_PATH, front_routes, unknown_pa
 from outlive.server.http.http_server import Timed
 from outlive.server.http.tls import certificate_names
 from outlive.server.limiters import RateLimiter, counting
-from outlive.store.audit_trail import AuditTrail
+from outlive.store.audit.audit_trail import AuditTrail
 from outlive.store.token_file import TokenFile
 
 # Beyond a process's own grace period: KILL, the walk over its tree, and the drain of its pipes.

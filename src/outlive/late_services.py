@@ -8,12 +8,12 @@ from outlive.config import Settings
 from outlive.core.command import Profile
 from outlive.core.layout import Layout
 from outlive.core.location import LOCAL
-from outlive.operations.start import CONTAINER_OPTIONS, PLACE_OPTION
-from outlive.operations.tool_sets import ToolSet
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.http.door import McpService
 from outlive.frontends.rest.door import LoadedRest
+from outlive.operations.start import CONTAINER_OPTIONS, PLACE_OPTION
+from outlive.operations.tool_sets import ToolSet
 
 
 def mcp_service(

@@ -12,7 +12,7 @@ import pytest
 
 from outlive.client import Client
 from outlive.core.layout import Layout
-from outlive.store.audit_trail import AuditReport, AuditTrail
+from outlive.store.audit.audit_trail import AuditReport, AuditTrail
 from outlive.store.writer import AUDIT_LOG, peek_counter
 from tests.support.server import OutliveServer, run_outlive
 

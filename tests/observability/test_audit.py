@@ -21,7 +21,7 @@ from outlive.core.events import (
 from outlive.core.process import Owner
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import Tally, audited_kinds
-from outlive.store.audit_trail import AuditTrail
+from outlive.store.audit.audit_trail import AuditTrail
 from tests.observability.test_logs import EXAMPLE
 
 ME = Owner(principal="uid:7", connection_id="c", request_id="1", door="jsonrpc", address="127.0.0.1:5")

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from outlive.store.audit_chain import ChainCheck, digest, make_line
-from outlive.store.audit_trail import AuditReport, AuditTrail
+from outlive.store.audit.audit_chain import ChainCheck, digest, make_line
+from outlive.store.audit.audit_trail import AuditReport, AuditTrail
 
 SPEAKER = """
 import sys
-from outlive.store.audit_trail import AuditTrail
+from outlive.store.audit.audit_trail import AuditTrail
 trail = AuditTrail(sys.argv[1], key_file=sys.argv[1] + ".key", max_bytes=4000, max_files=1000)
 number = 0
 while True:

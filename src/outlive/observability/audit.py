@@ -6,7 +6,7 @@ are counted, and their number is recorded in the audit log and the server's log.
 
 One call waits: `witness` returns once its entry is in the file, for actions that must not happen without an entry.
 
-What an entry contains is decided by `audit_entries`; files, their chain and their removal belong to `store.audit_trail`.
+What an entry contains is decided by `audit_entries`; files, their chain and their removal belong to `store.audit.audit_trail`.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from typing import NamedTuple
 from outlive.core.errors import BackendUnavailable
 from outlive.core.events import AuditEvent, Event
 from outlive.observability.audit_entries import Entries, Entry
-from outlive.store.audit_trail import AuditTrail
+from outlive.store.audit.audit_trail import AuditTrail
 
 _logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """The entries of the audit log: `Entries` turns events into documents, `Tally` merges events that come in great numbers. No I/O.
 
 Merged are typing at a terminal, and refusals of one caller: both can come a thousand times a second, and one entry with a number
-records as much. Queueing and writing belong to `audit`; the file belongs to `store.audit_trail`.
+records as much. Queueing and writing belong to `audit`; the file belongs to `store.audit.audit_trail`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator

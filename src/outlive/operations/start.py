@@ -43,7 +43,6 @@ from outlive.operations.requests import (
     Umask,
 )
 
-
 # Of use only where the operator has set up containers, or anything else than this machine.
 CONTAINER_OPTIONS = ("image", "isolation")
 PLACE_OPTION = "backend"
@@ -76,7 +75,8 @@ class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
     cwd: Annotated[str | None, Meta(description="The working folder; null is the server's default.")] = None
     env: Annotated[dict[str, str | None], Meta(description="Variables to add; null removes one.")] = {}
     env_secrets: Annotated[
-        dict[str, str], Meta(description="Secret variables: given to the command, never stored or shown; their names are.")
+        dict[str, str],
+        Meta(description="Secret variables: given to the command, never stored or shown; their names are."),
     ] = {}
     profile: Annotated[
         ProfileName | None,

@@ -24,8 +24,8 @@ from outlive.discovery.state_folder import layout_of
 from outlive.keeper.common.callers import Ancestry
 from outlive.keeper.common.files import read_journal, read_pid
 from outlive.policy.access import Scope, Token, find_token
-from outlive.store.audit_chain import FIRST
-from outlive.store.audit_trail import AuditTrail
+from outlive.store.audit.audit_chain import FIRST
+from outlive.store.audit.audit_trail import AuditTrail
 from outlive.store.token_file import TokenFile
 from outlive.store.writer import AUDIT_LOG, peek_counter, set_counter
 

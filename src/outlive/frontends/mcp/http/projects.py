@@ -12,9 +12,9 @@ from collections import OrderedDict
 
 import msgspec
 
-from outlive.operations.tool_sets import ToolSet
 from outlive.frontends.mcp.tools.calls import Project
 from outlive.operations.requests import ProjectFolder
+from outlive.operations.tool_sets import ToolSet
 from outlive.protocols.mcp.project import MAX_ENVIRONMENT_BYTES
 
 # A host has one project for each of its windows. The oldest is forgotten first, and sent again when it is needed.

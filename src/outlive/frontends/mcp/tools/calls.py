@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.process import Owner
-from outlive.operations.tool_sets import ToolSet
 from outlive.engine import Process
+from outlive.operations.tool_sets import ToolSet
 from outlive.policy.access import Access
 from outlive.policy.patterns import CommandPatterns
 from outlive.protocols.mcp.tasks import Task, TaskCall

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 
 from outlive.core.controls import CloseInput, Pause, Resume, SignalProcess
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.core.elapsed import ran_before
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError, ProcessNotFound
 from outlive.core.identity import is_process_id, number_of
 from outlive.core.lifecycle import signal_number
@@ -23,14 +22,15 @@ from outlive.frontends.mcp.tools.lean_answers import described, show
 from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, is_visible
 from outlive.frontends.mcp.tools.waits import (
-    WaitBounds,
     Reason,
+    WaitBounds,
     patience_of,
     reporting,
     until_answerable,
     until_any,
 )
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
+from outlive.operations.elapsed import ran_before
 from outlive.protocols.mcp.headers import Circumstances, header
 from outlive.protocols.mcp.lean import (
     ControlArguments,

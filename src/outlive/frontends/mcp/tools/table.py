@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 
 from outlive.core.errors import OutliveError
-from outlive.operations.tool_sets import ToolSet
 from outlive.engine import Process
 from outlive.frontends.mcp.tools import commands, host_shells, lean, processes, terminals
 from outlive.frontends.mcp.tools.calls import Outcome
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed
 from outlive.operations.schemas import arguments_schema
 from outlive.operations.table import OPERATIONS
+from outlive.operations.tool_sets import ToolSet
 from outlive.policy.access import Scope
 from outlive.protocols.mcp import arguments, schemas
 from outlive.protocols.mcp import host_shells as shell_arguments

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from outlive.store.audit_chain import FIRST, AuditKey, ChainCheck, digest, make_line, read_line
+from outlive.store.audit.audit_chain import FIRST, AuditKey, ChainCheck, digest, make_line, read_line
 
 _SUFFIX = ".jsonl"
 # The note is padded, so that it is always replaced in place by one write of the same length.
