@@ -127,7 +127,7 @@ async def test_a_running_command_is_read_waited_for_and_stopped(toolbox: Toolbox
     assert await say(toolbox, "stop", caller, ids=[name], grace=5) == "[p1 stopped by you]"
     record = (await engine.queries.find(process.process_id)).record
     assert (record.cause, record.exit_signal, record.descendants) == (Cause.CANCEL, 15, 0)
-    assert await say(toolbox, "list", caller) == "[nothing runs; all=true lists ended ones, too]"
+    assert await say(toolbox, "list", caller) == "[nothing is running; all=true includes ended ones]"
     assert name in await say(toolbox, "list", caller, all=True)
     text = await say(toolbox, "wait", caller, ids=[name, process.record.command_id, process.process_id])
     assert text.splitlines() == ["[p1 stopped by you]"] * 3

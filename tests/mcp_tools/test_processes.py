@@ -240,7 +240,7 @@ async def test_lists_and_headers_show_what_an_ended_command_has_left_running(
     await engine.controls.cancel(process, grace_s=0)
     async with asyncio.timeout(10):
         await until(process, lambda one: not one.record.descendants)
-    assert (await answer(toolbox, "list", caller, {})).text.startswith("[nothing runs;")
+    assert (await answer(toolbox, "list", caller, {})).text.startswith("[nothing is running;")
 
 
 @pytest.mark.promise("S4.5.scope", "S4.12.restart")

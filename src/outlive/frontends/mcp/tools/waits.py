@@ -1,7 +1,7 @@
 """Waiting for what a model can act on: an end, a text, a port, a question, silence (promise S4.13.waits).
 
 `until_answerable` waits for one process, `until_any` for several. Nothing is polled but ports, which have no event: output and ends
-wake the wait, and `QuestionWatch` says when a process waits for input. Nothing is consumed, and nothing is ended.
+wake the wait, and the engine's `QuestionWatch` says when a process waits for input. Nothing is consumed, and nothing is ended.
 
 A call may wait as long as its host does (`longest_wait_s`): hosts give up after a minute, unless progress restarts their clock.
 """
