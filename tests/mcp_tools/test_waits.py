@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from outlive.core.identity import short_name
 from outlive.core.lifecycle import Cause
 from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings, lean, waits
@@ -42,15 +43,52 @@ async def test_a_prompt_answers_at_once(toolbox: Toolbox) -> None:
 
 
 @pytest.mark.promise("S4.13.waits")
-async def test_a_password_prompt_is_an_answer_that_names_a_person(toolbox: Toolbox) -> None:
+async def test_a_password_prompt_is_an_answer_that_names_a_person(toolbox: Toolbox, engine: Engine) -> None:
+    """By the id that the command line knows: it has no projects."""
     caller = a_caller()
     line = "read -rs -p 'Password: ' x; echo; echo got ${#x}"
     text = await _soon(toolbox, "run", caller, command=line, pty=True)
     assert text.startswith("[p1 waiting for a password]\nPassword:")
-    assert "outlive answer p1" in text
+    process = await newest_process(engine, caller)
+    assert f"`outlive answer {short_name(process.process_id)}`" in text
     text = await _soon(toolbox, "send", caller, id="p1", text="1234\n")
     assert text.startswith("[exit 0]")
     assert text.endswith("got 4")
+
+
+@pytest.mark.promise("S4.13.waits")
+async def test_a_password_that_a_person_was_asked_for_is_waited_for(toolbox: Toolbox, engine: Engine) -> None:
+    """The same question is no news, and a model that gets it again at once asks again at once."""
+    caller = a_caller()
+    await _soon(toolbox, "run", caller, command="read -rs x; echo got ${#x}", pty=True)
+    process = await newest_process(engine, caller)
+    async with asyncio.timeout(_SOON_S):
+        waiting = asyncio.create_task(say(toolbox, "wait", caller, ids=["p1"], wait_s=30))
+        assert not (await asyncio.wait([waiting], timeout=1))[0]
+        await engine.controls.write(process, b"1234\n")  # the person, at another door
+        text = await waiting
+    assert text.startswith("[p1 exit 0]")
+    assert text.endswith("got 4")
+
+
+@pytest.mark.promise("S4.13.waits")
+async def test_the_end_of_the_input_is_answered_with_what_follows_from_it(toolbox: Toolbox) -> None:
+    caller = a_caller()
+    await _soon(toolbox, "run", caller, command="cat; echo over", pty=True)
+    text = await _soon(toolbox, "send", caller, id="p1", eof=True)
+    assert text.startswith("[exit 0]")
+    assert text.endswith("over")
+
+
+@pytest.mark.promise("S4.13.answers")
+async def test_a_mark_without_a_call_stands_below_the_id_that_it_needs(toolbox: Toolbox) -> None:
+    caller = a_caller()
+    text = await say(toolbox, "run", caller, command="yes | head -n 500; echo ready")
+    assert text.startswith("[p1 exit 0]")
+    mark = re.search(r'equal lines: cursor="(\S+)" raw=true', text)
+    assert mark is not None
+    rest = await say(toolbox, "read", caller, id="p1", cursor=mark[1], raw=True)
+    assert rest.count("y\n") > 400
 
 
 @pytest.mark.promise("S4.13.waits", "S4.13.shown")

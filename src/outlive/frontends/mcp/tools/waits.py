@@ -3,7 +3,7 @@
 `until_answerable` waits for one process, `until_any` for several. Nothing is polled but ports, which have no event: output and ends
 wake the wait, and the engine's `QuestionWatch` says when a process waits for input. Nothing is consumed, and nothing is ended.
 
-A call may wait as long as its host does (`longest_wait_s`): hosts give up after a minute, unless progress restarts their clock.
+A call may wait as long as its host does (`patience_of`): hosts give up after a minute, unless progress restarts their clock.
 """
 
 import asyncio
