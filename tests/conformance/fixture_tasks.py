@@ -14,7 +14,7 @@ from mcp.types import (
     Tool,
 )
 
-from outlive.frontends.mcp.http.sdk import Context, TaskParams, caller_of, offer_tasks, require_tasks
+from outlive.frontends.mcp.http.sdk_methods import Context, TaskParams, caller_of, offer_tasks, require_tasks
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.protocols.mcp.tasks import tool_result
 from tests.conformance.memory_tasks import Job, MemoryTasks

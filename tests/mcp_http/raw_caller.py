@@ -127,6 +127,20 @@ class RawCaller:
         with _sent(self.url, "POST", body, self._headers(None)):
             yield
 
+    @contextmanager
+    def listen(self) -> Iterator[HTTPResponse]:
+        """Open the session's stream; leaving the block closes the connection."""
+        with _sent(self.url, "GET", None, self._headers({"Accept": "text/event-stream"})) as connection:
+            response = connection.getresponse()
+            try:
+                yield response
+            finally:
+                response.close()
+
+    def delete(self) -> Answer:
+        """End the session."""
+        return request(self.url, "DELETE", headers=self._headers(None))
+
     def cancel(self, request_id: int | str, *, official: bool = False) -> Answer:
         """Send notifications/cancelled."""
         params = {"requestId": request_id, "reason": "User requested"}

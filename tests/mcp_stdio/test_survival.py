@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from tests.mcp_stdio.hosting import environment, hosting, modern, server_of, words
-from tests.support.processes import Marker, end, is_alive, stat, wait_dead, wait_for
+from tests.support.processes import Gate, Marker, end, is_alive, stat, wait_dead, wait_for
 from tests.support.server import OutliveServer, run_outlive
 
 pytestmark = pytest.mark.thorough
@@ -180,3 +180,52 @@ def test_after_an_ordered_stop_the_hosts_next_tool_call_brings_a_server_back_and
         assert "back" in host.text(4)
         (pid,) = server_of(own_server.state_dir)
         end(pid)
+
+
+@pytest.mark.promise("M.resources.updates", "M.restart")
+def test_a_subscription_goes_on_after_the_server_was_killed(
+    own_server: OutliveServer, tmp_path: Path
+) -> None:
+    with hosting(own_server.state_dir) as host:
+        host.begin()
+        first, second = Gate(tmp_path / "first"), Gate(tmp_path / "second")
+        host.call(1, _BACKGROUND, cmd=f"{first.wait}; echo one; {second.wait}; echo two")
+        uri = f"outlive://process/{host.text(1).rpartition(' ')[2]}/output"
+        host.send("resources/subscribe", 2, uri=uri)
+        assert host.answer(2)["result"] == {}
+        first.open()
+        told = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
+        assert host.next() == told
+        own_server.restart()
+        assert host.next() == told  # whatever came while no server listened
+        second.open()
+        text = ""
+        while text != "one\ntwo":
+            assert host.next() == told
+            host.send("resources/read", 3, uri=uri)
+            text = host.answer(3)["result"]["contents"][0]["text"]
+        host.send("resources/unsubscribe", 4, uri=uri)
+        assert host.answer(4)["result"] == {}
+
+
+@pytest.mark.promise("M.resources.updates", "M.stateless")
+def test_a_stream_of_subscriptions_passes_the_relay_and_ends_with_a_word(
+    own_server: OutliveServer, tmp_path: Path
+) -> None:
+    with hosting(own_server.state_dir) as host:
+        gate = Gate(tmp_path / "gate")
+        host.send("tools/call", 1, **modern(name=_BACKGROUND, arguments={"cmd": f"{gate.wait}; echo one"}))
+        uri = f"outlive://process/{host.text(1).rpartition(' ')[2]}/output"
+        unknown = uri.replace("process/", "process/0")
+        host.send(
+            "subscriptions/listen", 2, **modern(notifications={"resourceSubscriptions": [unknown, uri]})
+        )
+        acknowledged = host.next()
+        assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+        assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": [uri]}
+        gate.open()
+        told = host.next()
+        assert (told["method"], told["params"]["uri"]) == ("notifications/resources/updated", uri)
+        own_server.stop()
+        meta = host.answer(2)["result"]["_meta"]
+        assert meta["io.modelcontextprotocol/subscriptionId"] == 2

@@ -78,6 +78,9 @@ SENTENCES: Mapping[str, str] = {
     "M.ids": "Request ids are echoed with their type and matched as strings within their MCP session.",
     "M.conformance": "The official conformance suite passes, all that 2025-11-25 and 2026-07-28 score.",
     # the extension io.modelcontextprotocol/tasks
+    "M.resources": "The output of each of the caller's processes is a resource, outlive://process/ID/output: listed, and read as the tools show it.",
+    "M.resources.own": "A caller sees and subscribes to its own processes only, with the scope read.",
+    "M.resources.updates": "A subscriber is notified of new output and of the end, once a second at most, in both eras and over stdio.",
     "M.tasks": "A call that outlasts the server's wait becomes a task; what ends in time is answered.",
     "M.tasks.declared": "Only a request that declares the extension gets a task, and may ask for one.",
     "M.tasks.asked": "A call that says how long to wait, or gives an input, is answered as ever and is no task.",

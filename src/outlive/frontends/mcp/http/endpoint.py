@@ -33,11 +33,12 @@ from outlive.frontends.mcp.http.requests import (
     parse_message,
 )
 from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
+from outlive.frontends.mcp.http.subscriptions import Subscriptions, updated_message
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.frontends.mcp.tools.toolbox import Toolbox
 from outlive.policy.access import PAGE_HINT, Scope
 from outlive.protocols.mcp.project import PROJECT_HEADER
-from outlive.protocols.sse import COMMENT
+from outlive.protocols.sse import COMMENT, encode_event
 from outlive.server.access.guard import access_of
 
 # `server/discover` is what 2026-07-28 has in the place of initialize; the notification ends the handshake of the others.
@@ -67,6 +68,7 @@ class McpEndpoint:
         self._calls = Calls(toolbox)
         self._sdk = SdkLoader(self._build)
         self._messages = HandshakeMessages(toolbox, self._calls, self._sessions, self._sdk)
+        self._subscriptions = Subscriptions()
         self._hung_up = asyncio.Event()
 
     async def open(self) -> None:
@@ -80,13 +82,15 @@ class McpEndpoint:
         await self._sdk.close()
 
     def hang_up(self) -> None:
-        """End the streams on which nothing comes: the server stops, and would wait for them. Their clients come again."""
+        """End the streams that clients only listen to: the server stops, and would wait for them. Their clients come again."""
         self._hung_up.set()
+        self._subscriptions.hang_up()
 
     def _build(self, module: Any) -> SdkServer:  # noqa: ANN401 -- a module that is imported late has no other type
         server: SdkServer = module.Sdk(
             self._toolbox,
             self._calls,
+            self._subscriptions,
             version=__version__,
             max_message_bytes=self._max_message_bytes,
             instructions=_INSTRUCTIONS,
@@ -152,25 +156,37 @@ class McpEndpoint:
         return session
 
     async def _get(self, exchange: HttpExchange) -> None:
-        """Keep a stream open on which nothing comes: what a request has to report comes with its own answer."""
+        """Keep a stream open for what no request asked for: notifications of resources that the session has subscribed to."""
         if not exchange.accepted.events:
             await exchange.refuse(406, "Not acceptable: this answers with text/event-stream.")
         elif (session := await self._session(exchange)) is not None:
             stream = EventStream(exchange.send, (session.header,))
             await stream.write(COMMENT)
+            caller = Caller(access=exchange.access, connection_id=session.connection_id)
+
+            async def notify(uri: str) -> None:
+                await stream.write(encode_event("message", updated_message(uri)))
+
+            following = asyncio.create_task(
+                self._subscriptions.of(caller).follow(notify), name="mcp stream, updates"
+            )
             leaving = asyncio.create_task(gone(exchange.receive), name="mcp stream, the other end")
             stopping = asyncio.create_task(self._hung_up.wait(), name="mcp stream, this end")
             try:
-                await stream.until_first({leaving, stopping})
+                await stream.until_first({leaving, stopping, following})
                 await stream.write(b"", is_last=True)
             finally:
                 leaving.cancel()
                 stopping.cancel()
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+                self._subscriptions.release(caller)
 
     async def _delete(self, exchange: HttpExchange) -> None:
         session = await self._session(exchange)
         if session is not None:
             await self._sessions.end(session)
+            self._subscriptions.end(Caller(access=exchange.access, connection_id=session.connection_id))
             await exchange.answer(200)
 
     async def _put(self, exchange: HttpExchange) -> None:

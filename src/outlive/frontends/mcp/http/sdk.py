@@ -1,158 +1,74 @@
-"""The official MCP SDK behind the endpoint: only this file imports it.
+"""The official MCP SDK behind the endpoint: only this file and `sdk_methods`, which adds methods to it, import it.
 
 Importing this takes 0.6 s: `handshake.SdkLoader` does that in a thread, at the first request. Requests of the handshake
 revisions run one by one through the SDK's driver for single exchanges, whatever became of the server in between;
 2026-07-28 is the SDK's own HTTP entry.
-
-`offer_tasks` adds the methods of the extension `io.modelcontextprotocol/tasks` to the SDK's server, which knows no tasks itself. It
-checks what every implementation of `Tasks` shares: the revision, the declared capability, the header Mcp-Name, the errors (the
-extension's specification of 2026-07-28, "Error Handling" and "Routing Headers"). `caller_of` reads the caller of a request from the
-SDK's context: the principal that our endpoint has named, and what the client declares.
 """
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 import orjson
 from mcp.server.connection import Connection
-from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.runner import serve_one
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError, NoBackChannelError
-from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data, progress_token_from_params
 from mcp.shared.message import MessageMetadata, ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
 from mcp.types import (
-    HEADER_MISMATCH,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
     REQUEST_TIMEOUT,
     CallToolRequestParams,
     CallToolResult,
-    EmptyResult,
     ErrorData,
     ListToolsResult,
     PaginatedRequestParams,
-    RequestParams,
+    ServerCapabilities,
     TextContent,
     Tool,
 )
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.frontends.mcp.http.calls import Calls, unexpected
 from outlive.frontends.mcp.http.handshake import Ask, Extend
-from outlive.frontends.mcp.http.requests import HANDSHAKE_REVISIONS, Message
+from outlive.frontends.mcp.http.requests import Message
+from outlive.frontends.mcp.http.resources import OutputResources
+from outlive.frontends.mcp.http.sdk_methods import CALLER, Context, caller_of, offer_resources, offer_tasks
+from outlive.frontends.mcp.http.subscriptions import Subscriptions
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, UnknownTool
-from outlive.frontends.mcp.tools.toolbox import Tasks, Toolbox
-from outlive.protocols.mcp.tasks import REQUIRED_CAPABILITY, TASKS_EXTENSION
-
-CALLER = "outlive.mcp_caller"  # in the ASGI scope: the caller, without the request's id
-
-Context = ServerRequestContext[dict[str, Any], Any]
-
-
-def caller_of(context: Context) -> Caller:
-    """Return the caller of one request. No handshake revision declares extensions for each request."""
-    known: Caller = context.request.scope[CALLER]  # type: ignore[union-attr] # every request comes over HTTP
-    capabilities = context.session.client_capabilities
-    extensions = (capabilities.extensions if capabilities is not None else None) or {}
-    params = context.session.client_params
-    return replace(
-        known,
-        request_id=str(context.request_id),
-        has_tasks=TASKS_EXTENSION in extensions,
-        client=known.client if params is None else params.client_info.name.lower(),
-    )
-
-
-_Result = dict[str, Any] | EmptyResult
-
-
-class TaskParams(RequestParams):
-    """What tasks/get and tasks/cancel are asked with."""
-
-    task_id: str
-
-
-class _UpdateParams(TaskParams):
-    input_responses: dict[str, Any]
-
-
-_Params = TypeVar("_Params", bound=TaskParams)
-
-
-def offer_tasks(server: Server[dict[str, Any]], tasks: Tasks) -> None:
-    """Declare the extension and serve its methods from `tasks`."""
-
-    async def get(params: TaskParams, caller: Caller) -> _Result:
-        return (await tasks.get(params.task_id, caller)).to_detailed()
-
-    async def update(params: _UpdateParams, caller: Caller) -> _Result:
-        await tasks.update(params.task_id, params.input_responses, caller)
-        return EmptyResult()
-
-    async def cancel(params: TaskParams, caller: Caller) -> _Result:
-        await tasks.cancel(params.task_id, caller)
-        return EmptyResult()
-
-    server.extensions[TASKS_EXTENSION] = {}
-    server.add_request_handler("tasks/get", TaskParams, _checked(get))
-    server.add_request_handler("tasks/update", _UpdateParams, _checked(update))
-    server.add_request_handler("tasks/cancel", TaskParams, _checked(cancel))
-
-
-def require_tasks(caller: Caller) -> None:
-    """Refuse a request that does not declare the extension.
-
-    Raises:
-        MCPError: It does not.
-    """
-    if not caller.has_tasks:
-        message = f"This needs the client capability {TASKS_EXTENSION}, declared with the request."
-        raise MCPError(
-            code=MISSING_REQUIRED_CLIENT_CAPABILITY, message=message, data=dict(REQUIRED_CAPABILITY)
-        )
-
-
-def _checked(
-    answer: Callable[[_Params, Caller], Awaitable[_Result]],
-) -> Callable[[Context, _Params], Awaitable[_Result]]:
-    async def handle(context: Context, params: _Params) -> _Result:
-        if context.protocol_version in HANDSHAKE_REVISIONS:
-            raise MCPError(code=METHOD_NOT_FOUND, message="Method not found", data=context.method)
-        caller = caller_of(context)
-        require_tasks(caller)
-        _check_name(context, params.task_id)
-        try:
-            return await answer(params, caller)
-        except ProcessNotFound as error:
-            message = "There is no such task, or it was removed some time after its end."
-            raise MCPError(code=INVALID_PARAMS, message=message) from error
-        except OutliveError as error:
-            raise MCPError(code=INTERNAL_ERROR, message=error.message) from error
-
-    return handle
-
-
-def _check_name(context: Context, task_id: str) -> None:
-    """See that the header says what the body says; the SDK does so for the methods that it knows."""
-    request = context.request
-    if request is None or decode_header_value(request.headers.get(MCP_NAME_HEADER)) != task_id:
-        message = f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter"
-        raise MCPError(code=HEADER_MISMATCH, message=message)
-
+from outlive.frontends.mcp.tools.toolbox import Toolbox
 
 _INVALID_PARAMS = -32602
+
+
+class _Server(Server[dict[str, Any]]):
+    """The SDK's server, which takes whatever listens to subscriptions for a server that announces changed lists: ours does not."""
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> ServerCapabilities:
+        """Return what is declared."""
+        found = super().get_capabilities(
+            notification_options,
+            experimental_capabilities,
+            extensions,
+            protocol_version=protocol_version,
+        )
+        for declared in (found.tools, found.resources):
+            if declared is not None:
+                declared.list_changed = False
+        return found
 
 
 class Sdk:
@@ -162,16 +78,17 @@ class Sdk:
         self,
         toolbox: Toolbox,
         calls: Calls,
+        subscriptions: Subscriptions,
         *,
         version: str,
         max_message_bytes: int,
         instructions: str,
         extend: Extend | None = None,
     ) -> None:
-        """Offer the tools of `toolbox`, run by `calls`, and what `extend` adds."""
+        """Offer the tools of `toolbox`, run by `calls`, its processes' output to `subscriptions`, and what `extend` adds."""
         self._calls = calls
         self._toolbox = toolbox
-        self._server: Server[dict[str, Any]] = Server(
+        self._server: Server[dict[str, Any]] = _Server(
             "outlive",
             version=version,
             instructions=instructions,
@@ -179,6 +96,7 @@ class Sdk:
         )
         self._server.add_request_handler("tools/call", CallToolRequestParams, self._call_tool)
         offer_tasks(self._server, toolbox.tasks)
+        offer_resources(self._server, OutputResources(toolbox), subscriptions)
         self._server.middleware.clear()  # OpenTelemetry spans, which are not collected here
         if extend is not None:
             extend(self._server)

@@ -1,8 +1,8 @@
-"""The relay between a host's lines and the server's MCP endpoint: `Relay`, and `Handshake`, which keeps the MCP session.
+"""The relay between a host's lines and the server's MCP endpoint: `Relay`.
 
 One thread for each message: requests run side by side, and streamed messages are passed on as they come. The relay decides which
-requests are sent again when the server dies; what messages mean is known to the server alone. The session that the host's
-`initialize` began is named in later requests, and begun anew when the server does not know it.
+requests are sent again when the server dies; what messages mean is known to the server alone. The session is `handshake`'s, what
+comes between the host's requests `updates`'.
 
 Standard input and output as the relay holds them: whole lines in, whole lines out, and nothing else on stdout.
 
@@ -13,103 +13,25 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.discovery.server import Server
+from outlive.frontends.mcp.stdio.handshake import Handshake, HostProject
 from outlive.frontends.mcp.stdio.messages import (
     Envelope,
     Malformed,
     MessageId,
     RelayedAnswer,
     RelayedRequest,
-    RelaySession,
     encode_empty_result,
     encode_error,
     is_answer,
     read_envelope,
 )
-from outlive.protocols.mcp.project import PROJECT_HEADER
-
-
-class HostProject:
-    """Where the host works, as the server knows it. Safe to use from any thread.
-
-    The server keeps it in memory only, under a name that every request shows; a server that was started anew gets it again.
-    """
-
-    def __init__(self, server: Server, content: bytes) -> None:
-        """Take what the server is sent (`http.projects.ProjectRequest` as JSON)."""
-        self._server = server
-        self._content = content
-        self._sending = threading.Lock()
-        self._name: str | None = None
-        self._is_known = False
-
-    def headers(self) -> list[tuple[str, str]]:
-        """Return the headers that show it; the first caller sends it, and others wait for that.
-
-        Raises OSError and OutliveError as `Server.dial` and the connection do; where no server runs it is sent later.
-        """
-        with self._sending:
-            if not self._is_known:
-                self._send()
-            return [] if self._name is None else [(PROJECT_HEADER, self._name)]
-
-    def forget(self, shown: Sequence[tuple[str, str]]) -> None:
-        """Send it again with the next request, because the server does not know what `shown` names."""
-        with self._sending:
-            if (PROJECT_HEADER, self._name) in shown:
-                self._is_known = False
-
-    def _send(self) -> None:
-        with RelayedRequest(self._server.connect()) as exchange:
-            exchange.send(self._content, [], method="PUT")
-            answer = exchange.read_answer()
-            body = exchange.read_body()
-        # A server of an earlier version knows no projects: its commands run in its own folder, as they always did.
-        self._name = json.loads(body)["project"] if answer.status == 200 else None
-        self._is_known = True
-
-
-class Handshake:
-    """The session of this relay. Safe to use from any thread.
-
-    Attributes:
-        session: The session for the headers; None before `initialize`, and for revisions without sessions.
-    """
-
-    def __init__(self, server: Server, project: HostProject) -> None:
-        """Begin without a session."""
-        self.session: RelaySession | None = None
-        self._server = server
-        self._project = project
-        self._initialize: Envelope | None = None
-        self._renewing = threading.Lock()
-
-    def keep(self, envelope: Envelope, answer: RelayedAnswer, body: bytes) -> None:
-        """Keep an `initialize` and the session of its answer; an answer without a session is skipped."""
-        session_id = answer.headers.get("mcp-session-id")
-        if session_id is not None:
-            self.session = RelaySession(session_id, json.loads(body)["result"]["protocolVersion"])
-            self._initialize = envelope
-
-    def renew(self, unknown: RelaySession) -> None:
-        """Begin another session for one that the server does not know, because its state folder was made anew.
-
-        Does nothing when another thread has done it. Raises OSError and OutliveError as `Server.connect` does.
-        """
-        with self._renewing:
-            if self.session is not unknown or self._initialize is None:
-                return
-            with RelayedRequest(self._server.connect()) as exchange:
-                exchange.send(self._initialize.body, self._project.headers())
-                answer = exchange.read_answer()
-                if answer.status == 200 and not answer.is_stream:
-                    self.keep(self._initialize, answer, exchange.read_body())
-
+from outlive.frontends.mcp.stdio.updates import ResourceUpdates
 
 _SERVER_ERROR = -32000  # JSON-RPC 2.0, section 5.1: for the implementation to define
 _INTERNAL_ERROR = -32603
@@ -173,6 +95,7 @@ class Relay:
         self._calls: dict[str, _Call] = {}
         self._project = HostProject(server, project)
         self._handshake = Handshake(server, self._project)
+        self._updates = ResourceUpdates(server, self._handshake, write=write)
 
     def run(self, lines: Iterable[bytes]) -> None:
         """Relay until `lines` end, then give requests in flight 1.5 s for their answers. Ends no command."""
@@ -290,6 +213,7 @@ class Relay:
             if call.envelope.method == "initialize":
                 self._handshake.keep(call.envelope, answer, body)
             self._write(body)
+            self._updates.heed(call.envelope, body)
         else:
             self._write(_refusal(call.envelope, answer.status, body))
 

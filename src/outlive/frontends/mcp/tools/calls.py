@@ -13,6 +13,7 @@ from outlive.engine import Process
 from outlive.operations.tool_sets import ToolSet
 from outlive.policy.access import Access
 from outlive.policy.patterns import CommandPatterns
+from outlive.protocols.mcp.arguments import SHOWN_BYTES
 from outlive.protocols.mcp.tasks import Task, TaskCall
 from outlive.protocols.mcp.texts import EXECUTION_DISABLED, SCRIPTS_DISABLED
 
@@ -130,6 +131,15 @@ class ToolSettings:
     heartbeat_s: float = 20.0
     configured: tuple[str, ...] = ()
     kept_s: float | None = None
+
+    def shown_bytes(self, caller: Caller, asked: int | None = None) -> int:
+        """Return how much of each stream a caller is shown that has `asked` for so much, or for nothing.
+
+        A raw caller gets what the documents promise it, an official client, which a model reads, less (promise S1.8.clip).
+        """
+        if asked is None:
+            asked = self.max_output_bytes if caller.is_raw else SHOWN_BYTES
+        return min(asked, self.max_output_bytes)
 
 
 class ToolPolicy:

@@ -100,7 +100,7 @@ async def _shown(process: Process, *, limit_bytes: int, waited_s: float) -> Outc
         return _final(process, shown)
     record = process.record
     text = still_running_text(record.pid, record.process_id, waited_s=waited_s, hint=record.hint)
-    output = _text(shown)
+    output = output_text(shown)
     structured = {
         "running": True,
         "id": record.process_id,
@@ -111,7 +111,7 @@ async def _shown(process: Process, *, limit_bytes: int, waited_s: float) -> Outc
     return Outcome(text=f"{text}\n\n{output}" if output else text, structured=structured)
 
 
-def _text(shown: ShownOutput) -> str:
+def output_text(shown: ShownOutput) -> str:
     """Return both streams as one text; that secrets are redacted in it stands before them."""
     text = join_streams(shown.stdout, shown.stderr)
     return f"[{hidden_words(shown.redacted)}]\n{text}" if shown.redacted else text
@@ -123,7 +123,7 @@ def _final(process: Process, shown: ShownOutput) -> Outcome:
     The number of redacted secrets is in that text: a client that gets `structuredContent` may show nothing else.
     """
     record = process.record
-    text = _text(shown)
+    text = output_text(shown)
     error = error_sentence(record)
     if record.cause is Cause.CANCEL:
         text = f"{TERMINATED}\n{text}" if text else TERMINATED

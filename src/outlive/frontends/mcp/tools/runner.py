@@ -25,7 +25,7 @@ from outlive.frontends.mcp.tools.pages import News
 from outlive.frontends.mcp.tools.session_memory import SessionMemory
 from outlive.frontends.mcp.tools.waits import until_complete
 from outlive.operations.start import RunOptions
-from outlive.protocols.mcp.arguments import SHOWN_BYTES, ToolOptions
+from outlive.protocols.mcp.arguments import ToolOptions
 from outlive.protocols.mcp.texts import error_text
 from outlive.server.terminal_calls import TerminalCalls
 
@@ -174,14 +174,8 @@ class ToolCall:
         return process, wait_s
 
     def limit_bytes(self, max_output: int | None) -> int:
-        """Return how much of each stream a documented tool shows to a caller that has asked for `max_output`.
-
-        A raw caller gets what the documents promise it, an official client, which a model reads, less (promise S1.8.clip).
-        """
-        most = self.runner.settings.max_output_bytes
-        if max_output is None:
-            max_output = most if self.caller.is_raw else SHOWN_BYTES
-        return min(max_output, most)
+        """Return how much of each stream this call of a documented tool shows, which has asked for `max_output`."""
+        return self.runner.settings.shown_bytes(self.caller, max_output)
 
     async def wait(self, process: Process, *, wait_s: float) -> None:
         """Return when a process is complete, or after `wait_s` (inf: never before); meanwhile report its output.
