@@ -40,6 +40,7 @@ def mcp_service(
         termination_timeout_s=settings.termination_timeout_s,
         mcp_tools=cast("ToolSet", settings.mcp_tools),
         wait_s=settings.wait_s,
+        has_partial_results=settings.mcp_partial_results,
         configured=_configured(settings),
         kept_s=settings.retention_s,
     )

@@ -21,18 +21,24 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ModernCaller:
-    """Declares `extensions` with every request; `headers` come on top."""
+    """Declares `extensions` and the other `capabilities` with every request; `meta` and `headers` come on top."""
 
     url: str
     extensions: Mapping[str, Any] = field(default_factory=lambda: {TASKS: {}})
     headers: Mapping[str, str] = field(default_factory=dict)
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
 
     def send(self, method: str, **params: object) -> Answer:
         """Send one request with the headers that belong to it."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": _REVISION,
-            "io.modelcontextprotocol/clientCapabilities": {"extensions": dict(self.extensions)},
+            "io.modelcontextprotocol/clientCapabilities": {
+                "extensions": dict(self.extensions),
+                **self.capabilities,
+            },
             "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            **self.meta,
         }
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
         headers = {

@@ -120,7 +120,7 @@ def test_an_oversized_request_is_answered_under_its_own_id(host: Host) -> None:
 
 def test_large_answers_arrive_whole(host: Host) -> None:
     host.begin()
-    host.call(1, _FOREGROUND, cmd="seq 100000")
+    host.call(1, _FOREGROUND, cmd="seq 100000", max_output=1_000_000)
     assert host.text(1).splitlines() == [str(number) for number in range(1, 100_001)]
 
 

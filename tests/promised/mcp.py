@@ -81,6 +81,7 @@ SENTENCES: Mapping[str, str] = {
     "M.resources": "The output of each of the caller's processes is a resource, outlive://process/ID/output: listed, and read as the tools show it.",
     "M.resources.own": "A caller sees and subscribes to its own processes only, with the scope read.",
     "M.resources.updates": "A subscriber is notified of new output and of the end, once a second at most, in both eras and over stdio.",
+    "M.partial": "With the setting mcp_partial_results, calls of the documents' tools stream output to clients that declare partialResults (SEP-2998).",
     "M.tasks": "A call that outlasts the server's wait becomes a task; what ends in time is answered.",
     "M.tasks.declared": "Only a request that declares the extension gets a task, and may ask for one.",
     "M.tasks.asked": "A call that says how long to wait, or gives an input, is answered as ever and is no task.",

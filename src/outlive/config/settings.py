@@ -55,6 +55,15 @@ class Settings(
         flag="--mcp-tools",
         project="narrower",
     )
+    # A draft of the protocol that was closed without a decision (decision 184): on for hosts that try it.
+    mcp_partial_results: bool = option(
+        "switch",
+        parse_switch,
+        "off",
+        "MCP calls of 2026-07-28 whose client declares partialResults stream their output (SEP-2998, a draft).",
+        flag="--mcp-partial-results",
+        example="on",
+    )
     # Long enough for a program to write its state, short enough for a waiting person.
     grace_s: float = option(
         "time",

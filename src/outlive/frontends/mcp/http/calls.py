@@ -102,7 +102,13 @@ class Calls:
         return request
 
     async def call(
-        self, name: str, arguments: Mapping[str, object], caller: Caller, progress: Progress | None
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        caller: Caller,
+        progress: Progress | None,
+        *,
+        partial: Progress | None = None,
     ) -> Outcome:
         """Run one tool; a call that was cancelled before it began does nothing.
 
@@ -118,7 +124,7 @@ class Calls:
             else:
                 call = own.enter_context(contextlib.closing(self.expect(caller)))
             call.tool = name
-            outcome = await self._run(call, self._settle(name, arguments, caller, progress, call))
+            outcome = await self._run(call, self._settle(name, arguments, caller, progress, call, partial))
             if progress is not None and not call.is_cancelled():
                 self._toolbox.note_patience(caller, asyncio.get_running_loop().time() - call.begun_at)
             return outcome
@@ -233,10 +239,16 @@ class Calls:
         caller: Caller,
         progress: Progress | None,
         call: InFlight,
+        partial: Progress | None,
     ) -> Outcome | Exception:
         try:
             return await self._toolbox.call(
-                name, arguments, caller, progress=progress, has_given_up=lambda: call.is_given_up
+                name,
+                arguments,
+                caller,
+                progress=progress,
+                has_given_up=lambda: call.is_given_up,
+                partial=partial,
             )
         except Exception as error:  # noqa: BLE001 -- raised again where the call is awaited
             return error

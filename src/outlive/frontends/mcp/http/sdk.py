@@ -39,7 +39,14 @@ from outlive.frontends.mcp.http.calls import Calls, unexpected
 from outlive.frontends.mcp.http.handshake import Ask, Extend
 from outlive.frontends.mcp.http.requests import Message
 from outlive.frontends.mcp.http.resources import OutputResources
-from outlive.frontends.mcp.http.sdk_methods import CALLER, Context, caller_of, offer_resources, offer_tasks
+from outlive.frontends.mcp.http.sdk_methods import (
+    CALLER,
+    Context,
+    caller_of,
+    offer_resources,
+    offer_tasks,
+    partial_results,
+)
 from outlive.frontends.mcp.http.subscriptions import Subscriptions
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, UnknownTool
 from outlive.frontends.mcp.tools.toolbox import Toolbox
@@ -175,7 +182,11 @@ class Sdk:
 
         try:
             outcome = await self._calls.call(
-                params.name, params.arguments or {}, caller, progress if has_token else None
+                params.name,
+                params.arguments or {},
+                caller,
+                progress if has_token else None,
+                partial=partial_results(context) if self._toolbox.settings.has_partial_results else None,
             )
         except UnknownTool as error:
             raise MCPError(code=_INVALID_PARAMS, message=f"{error.message} {error.hint}") from error

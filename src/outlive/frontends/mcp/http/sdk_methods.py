@@ -5,13 +5,14 @@ checks what every implementation of `Tasks` shares: the revision, the declared c
 extension's specification of 2026-07-28, "Error Handling" and "Routing Headers"). `offer_resources` serves the output of processes,
 with the subscriptions of both eras: resources/subscribe, whose notifications come on the session's GET stream, and
 subscriptions/listen, which is a stream itself (2026-07-28, "Subscriptions"). `caller_of` reads the caller of a request from the
-SDK's context: the principal that our endpoint has named, and what the client declares.
+SDK's context: the principal that our endpoint has named, and what the client declares. `partial_results` is a draft's.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from itertools import count
+from typing import Any, Literal, TypeVar
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -27,6 +28,8 @@ from mcp.types import (
     EmptyResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
+    Notification,
+    NotificationParams,
     PaginatedRequestParams,
     ReadResourceRequestParams,
     ReadResourceResult,
@@ -41,6 +44,7 @@ from mcp.types import (
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
+    TextContent,
     TextResourceContents,
     UnsubscribeRequestParams,
 )
@@ -49,11 +53,13 @@ from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.frontends.mcp.http.requests import HANDSHAKE_REVISIONS
 from outlive.frontends.mcp.http.resources import URI_TEMPLATE, OutputResources
 from outlive.frontends.mcp.http.subscriptions import MAX_RESOURCES, Subscriptions
-from outlive.frontends.mcp.tools.calls import Caller
+from outlive.frontends.mcp.tools.calls import Caller, Progress
 from outlive.frontends.mcp.tools.toolbox import Tasks
 from outlive.protocols.mcp.tasks import REQUIRED_CAPABILITY, TASKS_EXTENSION
 
 CALLER = "outlive.mcp_caller"  # in the ASGI scope: the caller, without the request's id
+
+_CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"  # in `_meta` of every request of 2026-07-28
 
 Context = ServerRequestContext[dict[str, Any], Any]
 
@@ -149,9 +155,46 @@ def _check_name(context: Context, task_id: str) -> None:
         raise MCPError(code=HEADER_MISMATCH, message=message)
 
 
-_RESOURCE_NOT_FOUND = (
-    -32002
-)  # in the handshake revisions ("Resources", Error Handling); later it is INVALID_PARAMS
+class _PartialResultParams(NotificationParams):
+    partial_result_token: str | int
+    seq: int
+    content: list[TextContent]
+
+
+class _PartialResult(Notification[_PartialResultParams, Literal["notifications/tools/partial_result"]]):
+    method: Literal["notifications/tools/partial_result"] = "notifications/tools/partial_result"
+    params: _PartialResultParams
+
+
+def partial_results(context: Context) -> Progress | None:
+    """Return what sends a piece of output ahead of a call's result (SEP-2998, a draft; decision 184).
+
+    None for a call that has not asked for it: it declares `partialResults` and has a `partialResultToken`. Calls of the handshake
+    revisions declare nothing for themselves, and the draft is not for them.
+    """
+    meta = (context.params or {}).get("_meta") or {}
+    token, declared = meta.get("partialResultToken"), meta.get(_CAPABILITIES_KEY)
+    is_asked = isinstance(declared, dict) and "partialResults" in declared
+    if context.protocol_version in HANDSHAKE_REVISIONS or not is_asked:
+        return None
+    if not isinstance(token, str | int) or isinstance(token, bool):
+        return None
+    numbers = count()
+
+    async def send(text: str) -> None:
+        content = [TextContent(type="text", text=text)]
+        params = _PartialResultParams(partial_result_token=token, seq=next(numbers), content=content)
+        # The SDK's union of notifications ends with the revision; what is sent is the model's JSON.
+        await context.session.send_notification(
+            _PartialResult(params=params),  # type: ignore[arg-type] # as above
+            related_request_id=context.request_id,
+        )
+
+    return send
+
+
+# In the handshake revisions ("Resources", Error Handling); later it is INVALID_PARAMS.
+_RESOURCE_NOT_FOUND = -32002
 _TEXT = "text/plain"
 
 

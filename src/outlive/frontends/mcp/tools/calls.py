@@ -114,6 +114,7 @@ class ToolSettings:
         wait_s: How long a call waits for the end before it answers "still running" (promise S1.10), where the client
             is an official one that asked for no progress: many hosts give up after 60 s.
         heartbeat_s: After this long without output a waiting call reports progress all the same (promise S1.10).
+        has_partial_results: Whether calls stream their output to clients that declare the draft for it (decision 184).
         configured: The arguments of `run` for operators that this server has a use for: a model is shown no others.
         kept_s: How long a process is kept after its end, as tasks report it; None for ever.
     """
@@ -129,6 +130,7 @@ class ToolSettings:
     mcp_tools: ToolSet = "all"
     wait_s: float = 45.0
     heartbeat_s: float = 20.0
+    has_partial_results: bool = False
     configured: tuple[str, ...] = ()
     kept_s: float | None = None
 

@@ -92,6 +92,7 @@ def _never() -> bool:
 class ToolCall:
     """One call of a tool: what it may use, its caller, and where its output goes meanwhile.
 
+    `progress` reports to people how a call goes, `partial` gives a program the same output piece by piece, nothing else.
     `has_given_up` tells of a cancelled call whether it was a host's time limit, not a person, that has cancelled it.
     """
 
@@ -99,6 +100,7 @@ class ToolCall:
     caller: Caller
     progress: Progress | None = None
     has_given_up: Callable[[], bool] = _never
+    partial: Progress | None = None
 
     def make_command(
         self,
@@ -183,19 +185,17 @@ class ToolCall:
         Cancellation: safe; ends nothing.
         """
         deadline = asyncio.get_running_loop().time() + wait_s
-        if self.progress is None:
+        if self.progress is None and self.partial is None:
             await until_complete(process, at=None if deadline == math.inf else deadline)
             return
         woken = asyncio.Event()
         unsubscribe = process.subscribers.add(woken.set)
         try:
-            await self._report(process, woken, progress=self.progress, deadline=deadline)
+            await self._report(process, woken, deadline=deadline)
         finally:
             unsubscribe()
 
-    async def _report(
-        self, process: Process, woken: asyncio.Event, *, progress: Progress, deadline: float
-    ) -> None:
+    async def _report(self, process: Process, woken: asyncio.Event, *, deadline: float) -> None:
         clock = asyncio.get_running_loop().time
         news, heartbeat_s = News(process), self.runner.settings.heartbeat_s
         started = reported = clock()
@@ -203,10 +203,13 @@ class ToolCall:
             woken.clear()
             is_over = process.is_complete or clock() >= deadline
             text = news.take(is_last=process.is_complete)
+            if text and self.partial is not None:
+                await self.partial(text)
             if not text and not is_over and clock() - reported >= heartbeat_s:
                 text = f"[still running after {clock() - started:.0f} s]"
             if text:
-                await progress(text)
+                if self.progress is not None:
+                    await self.progress(text)
                 reported = clock()
             if is_over:
                 return

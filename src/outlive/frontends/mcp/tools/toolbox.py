@@ -211,6 +211,7 @@ class Toolbox:
         *,
         progress: Progress | None = None,
         has_given_up: Callable[[], bool] = lambda: False,
+        partial: Progress | None = None,
     ) -> Outcome:
         """Run a tool.
 
@@ -222,6 +223,7 @@ class Toolbox:
             caller: The client; it sees the processes of its principal.
             progress: Gets new output while the call waits, coalesced, and something at least every 60 s.
             has_given_up: Tells of a call that is cancelled whether its host's patience was at its end (`ToolCall`).
+            partial: Gets the output alone while a documented tool waits, coalesced.
 
         Raises:
             UnknownTool: There is no such tool.
@@ -242,7 +244,9 @@ class Toolbox:
         asked = None
         try:
             asked = read_arguments(arguments, tool.arguments, listed=tool.listed)
-            outcome = await tool.answer(ToolCall(self._runner, caller, progress, has_given_up), asked)
+            outcome = await tool.answer(
+                ToolCall(self._runner, caller, progress, has_given_up, partial), asked
+            )
         except OutliveError as error:
             outcome = tool.refuse(error, asked)
         return await self._tasks.adopt(outcome) if caller.has_tasks else outcome
