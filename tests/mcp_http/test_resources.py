@@ -14,7 +14,7 @@ from mcp.types import ResourceUpdatedNotification, TextContent, TextResourceCont
 from outlive.core.errors import AccessDenied, LimitExceeded, ProcessNotFound
 from outlive.engine import Engine, Process
 from outlive.frontends.mcp.http.resources import OutputResources
-from outlive.frontends.mcp.http.subscriptions import MAX_RESOURCES, OutputSubscriber, Subscriptions
+from outlive.frontends.mcp.http.subscriptions import MAX_RESOURCES, OutputSubscriber, OutputSubscribers
 from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings
 from outlive.policy.access import Scope
 from tests.mcp_http.modern_caller import ModernCaller
@@ -247,7 +247,7 @@ async def test_what_a_cut_stream_may_have_lost_is_notified_again(run: _Run, gate
 @pytest.mark.promise("M.resources.updates")
 async def test_subscriptions_are_bounded(run: _Run, gate: Gate) -> None:
     process = await run(a_caller(), gate.wait)
-    subscriptions = Subscriptions()
+    subscriptions = OutputSubscribers()
     first = subscriptions.of(a_caller(principal="first"))
     for number in range(MAX_RESOURCES):
         first.add(str(number), process)

@@ -47,7 +47,7 @@ def test_a_task_outlives_killed_servers_with_its_whole_result(
 ) -> None:
     """Killed twice; the command goes on and ends while there is no server, and all is there."""
     command = f"seq 1 20000; {gate.wait}; seq 20001 40000; echo err >&2; exit 7"
-    created = modern.call("command_execute", command=command)
+    created = modern.call("command_execute", command=command, max_output=1 << 20)
     assert (created["resultType"], created["status"]) == ("task", "working")
     task_id = created["taskId"]
     hasty.kill()

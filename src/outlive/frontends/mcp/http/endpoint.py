@@ -33,7 +33,7 @@ from outlive.frontends.mcp.http.requests import (
     parse_message,
 )
 from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
-from outlive.frontends.mcp.http.subscriptions import Subscriptions, updated_message
+from outlive.frontends.mcp.http.subscriptions import OutputSubscribers, updated_message
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.frontends.mcp.tools.toolbox import Toolbox
 from outlive.policy.access import PAGE_HINT, Scope
@@ -68,7 +68,7 @@ class McpEndpoint:
         self._calls = Calls(toolbox)
         self._sdk = SdkLoader(self._build)
         self._messages = HandshakeMessages(toolbox, self._calls, self._sessions, self._sdk)
-        self._subscriptions = Subscriptions()
+        self._subscriptions = OutputSubscribers()
         self._hung_up = asyncio.Event()
 
     async def open(self) -> None:

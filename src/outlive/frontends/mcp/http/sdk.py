@@ -47,14 +47,14 @@ from outlive.frontends.mcp.http.sdk_methods import (
     offer_tasks,
     partial_results,
 )
-from outlive.frontends.mcp.http.subscriptions import Subscriptions
+from outlive.frontends.mcp.http.subscriptions import OutputSubscribers
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, UnknownTool
 from outlive.frontends.mcp.tools.toolbox import Toolbox
 
 _INVALID_PARAMS = -32602
 
 
-class _Server(Server[dict[str, Any]]):
+class _DeclaringServer(Server[dict[str, Any]]):
     """The SDK's server, which takes whatever listens to subscriptions for a server that announces changed lists: ours does not."""
 
     def get_capabilities(
@@ -85,7 +85,7 @@ class Sdk:
         self,
         toolbox: Toolbox,
         calls: Calls,
-        subscriptions: Subscriptions,
+        subscriptions: OutputSubscribers,
         *,
         version: str,
         max_message_bytes: int,
@@ -95,7 +95,7 @@ class Sdk:
         """Offer the tools of `toolbox`, run by `calls`, its processes' output to `subscriptions`, and what `extend` adds."""
         self._calls = calls
         self._toolbox = toolbox
-        self._server: Server[dict[str, Any]] = _Server(
+        self._server: Server[dict[str, Any]] = _DeclaringServer(
             "outlive",
             version=version,
             instructions=instructions,

@@ -52,7 +52,7 @@ from mcp.types import (
 from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.frontends.mcp.http.requests import HANDSHAKE_REVISIONS
 from outlive.frontends.mcp.http.resources import URI_TEMPLATE, OutputResources
-from outlive.frontends.mcp.http.subscriptions import MAX_RESOURCES, Subscriptions
+from outlive.frontends.mcp.http.subscriptions import MAX_RESOURCES, OutputSubscribers
 from outlive.frontends.mcp.tools.calls import Caller, Progress
 from outlive.frontends.mcp.tools.toolbox import Tasks
 from outlive.protocols.mcp.tasks import REQUIRED_CAPABILITY, TASKS_EXTENSION
@@ -199,7 +199,7 @@ _TEXT = "text/plain"
 
 
 def offer_resources(
-    server: Server[dict[str, Any]], resources: OutputResources, subscriptions: Subscriptions
+    server: Server[dict[str, Any]], resources: OutputResources, subscriptions: OutputSubscribers
 ) -> None:
     """Serve the output of processes as resources, and notify their subscribers."""
     methods = _ResourceMethods(resources, subscriptions)
@@ -214,7 +214,7 @@ def offer_resources(
 class _ResourceMethods:
     """The handlers of the methods, as the SDK calls them."""
 
-    def __init__(self, resources: OutputResources, subscriptions: Subscriptions) -> None:
+    def __init__(self, resources: OutputResources, subscriptions: OutputSubscribers) -> None:
         self._resources = resources
         self._subscriptions = subscriptions
 

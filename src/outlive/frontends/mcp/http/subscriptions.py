@@ -1,4 +1,4 @@
-"""Which clients are notified of new output: `OutputSubscriber`, one client's resources, and `Subscriptions`, all sessions' subscribers.
+"""Which clients are notified of new output: `OutputSubscriber`, one client's resources, and `OutputSubscribers`, all sessions' subscribers.
 
 Nothing is queued: what is kept of a resource is how much output there was when its client was last notified. A notification that
 may not have arrived is sent again on the next stream. Nothing of it outlives the server: a client whose stream was cut subscribes
@@ -35,7 +35,7 @@ _Extent = tuple[int, int, bool]  # bytes of stdout, of stderr, and whether that 
 
 
 @dataclass(slots=True, eq=False)
-class _Watch:
+class _WatchedOutput:
     """One resource of a subscriber; `told` is what its client was last notified of, None where that is not known."""
 
     process: Process
@@ -60,7 +60,7 @@ class OutputSubscriber:
     def __init__(self) -> None:
         """Begin without resources."""
         self.is_followed = False
-        self._watches: dict[str, _Watch] = {}
+        self._watches: dict[str, _WatchedOutput] = {}
         self._woken = asyncio.Event()
         self._closed = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -81,7 +81,7 @@ class OutputSubscriber:
             text = f"A session is notified of {MAX_RESOURCES} resources at the most."
             raise LimitExceeded("process_limit", text, hint="Unsubscribe from others first.")
         unsubscribe = process.subscribers.add(self._woken.set)
-        self._watches[uri] = _Watch(process, _extent(process), unsubscribe)
+        self._watches[uri] = _WatchedOutput(process, _extent(process), unsubscribe)
 
     def remove(self, uri: str) -> None:
         """Notify the client of a resource no more; of one that it does not have, nothing changes."""
@@ -128,7 +128,7 @@ class OutputSubscriber:
                 await notify(uri)
 
 
-class Subscriptions:
+class OutputSubscribers:
     """The subscribers of this server. Only the event loop uses it."""
 
     def __init__(self) -> None:
