@@ -44,7 +44,7 @@ async def test_a_prompt_answers_at_once(toolbox: Toolbox) -> None:
 
 @pytest.mark.promise("S4.13.waits")
 async def test_a_password_prompt_is_an_answer_that_names_a_person(toolbox: Toolbox, engine: Engine) -> None:
-    """By the id that the command line knows: it has no projects."""
+    """By the id that the command line knows in every folder."""
     caller = a_caller()
     line = "read -rs -p 'Password: ' x; echo; echo got ${#x}"
     text = await _soon(toolbox, "run", caller, command=line, pty=True)
@@ -153,7 +153,7 @@ async def test_what_a_search_has_skipped_is_still_new(toolbox: Toolbox, gate: Ga
     caller = a_caller()
     await say(toolbox, "run", caller, command=f"{gate.wait}; seq 5", wait_s=0)
     gate.open()
-    await _soon(toolbox, "wait", caller, ids=["p1"], wait_for={"text": "1"})
+    await _soon(toolbox, "wait", caller, ids=["p1"])
     session = replace(caller, connection_id="second")
     for part in ({"tail": 1}, {"grep": "3"}, {"cursor": "0", "end": "4"}):
         await say(toolbox, "read", session, id="p1", **part)
