@@ -52,7 +52,8 @@ def test_prompts_bear_the_marks() -> None:
 def test_keys_have_names() -> None:
     assert typed_keys("a", ["Ctrl-C", "up", "enter"]) == b"a\x03\x1b[A\r"
     assert typed_keys(None, None) == b""
-    check_keys([*KEYS, "ENTER"])
+    assert typed_keys("a", ["Q", "space", "q", "é"]) == "aQ qé".encode()
+    check_keys([*KEYS, "ENTER", "q", "/"])
     with pytest.raises(ValueError, match="'f99' is no key"):
         check_keys(["f99"])
     with pytest.raises(ValueError, match="text or keys"):

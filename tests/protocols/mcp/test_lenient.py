@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from outlive.core.errors import InvalidRequest
 from outlive.protocols.mcp import lean
 from outlive.protocols.mcp.arguments import read_arguments
-from outlive.protocols.mcp.lenient import SYNONYMS
+from outlive.protocols.mcp.lenient import SYNONYMS, accept_arguments
 
 _SHAPES: dict[type[msgspec.Struct], tuple[str, ...]] = {
     lean.RunArguments: ("command", "script", "wait_s", "wait_for", "timeout"),
@@ -226,3 +226,18 @@ def test_of_two_names_for_one_thing_neither_is_lost_silently(raw: dict[str, obje
 def test_a_command_of_words_needs_no_shell() -> None:
     read = _read(lean.RunArguments, command=["ls", "-l", "a b"])
     assert (read.command, read.argv) == (None, ("ls", "-l", "a b"))
+
+
+@pytest.mark.parametrize(
+    ("sent", "meant"),
+    [
+        ("enter", ["enter"]),
+        (["ctrl+c"], ["ctrl-c"]),
+        (["^C", "C-d", "Control-Z"], ["ctrl-c", "ctrl-d", "ctrl-z"]),
+        (["Return", "Escape"], ["enter", "esc"]),
+        (["q", "^", "/"], ["q", "^", "/"]),
+    ],
+)
+def test_keys_are_taken_by_the_names_that_models_give_them(sent: object, meant: list[str]) -> None:
+    listed = _SHAPES[lean.SendArguments]
+    assert accept_arguments({"id": "p1", "keys": sent}, lean.SendArguments, listed=listed)["keys"] == meant

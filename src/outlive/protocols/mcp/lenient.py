@@ -73,6 +73,10 @@ _ACTIONS: Mapping[str, str] = MappingProxyType(
         "interrupt": "signal",
     }
 )
+_KEYS: Mapping[str, str] = MappingProxyType(
+    {"return": "enter", "escape": "esc", "page_up": "pageup", "page_down": "pagedown", "del": "delete"}
+)
+_CONTROL_KEY = re.compile(r"(?:ctrl[-+ ]|control[-+ ]|c-|\^)([a-z])", re.IGNORECASE)
 _DAY_S = 86_400
 _DURATION = re.compile(
     r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|sec|secs|seconds?|m|mins?|minutes?|h|hours?|d|days?)?\s*",
@@ -175,7 +179,16 @@ def _variables(value: object) -> object:
 
 
 def _keyed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
+    """Return a list of keys by their names here: "ctrl+c", "^C" and "C-c" are ctrl-c, "return" is enter."""
+    keys = [value] if isinstance(value, str) else value
+    if not isinstance(keys, list):
+        return value
+    return [_key_named(key) if isinstance(key, str) and len(key) > 1 else key for key in keys]
+
+
+def _key_named(key: str) -> str:
+    control = _CONTROL_KEY.fullmatch(key)
+    return f"ctrl-{control[1].lower()}" if control is not None else _KEYS.get(key.lower(), key)
 
 
 def _awaited(value: object) -> object:

@@ -62,6 +62,7 @@ def prompts(key: str) -> dict[str, str]:
 KEYS = {
     "enter": "\r",
     "tab": "\t",
+    "space": " ",
     "esc": "\x1b",
     "backspace": "\x7f",
     "up": "\x1b[A",
@@ -78,17 +79,24 @@ KEYS = {
 
 
 def check_keys(keys: Sequence[str]) -> None:
-    """Do nothing for names of keys, in upper or lower case.
+    """Do nothing for names of keys, in upper or lower case, and for single characters, which are keys, too.
 
     Raises:
-        ValueError: A name is no key; the message lists all keys.
+        ValueError: A name is no key; the message lists all names.
     """
     for key in keys:
-        if key.lower() not in KEYS:
-            raise ValueError(f"keys: {key[:20]!r} is no key; known are {', '.join(KEYS)}")
+        if key.lower() not in KEYS and not _is_character(key):
+            named = ", ".join(name for name in KEYS if not name.startswith("ctrl-"))
+            raise ValueError(
+                f"keys: {key[:20]!r} is no key; known are {named}, ctrl-a to ctrl-z, single characters"
+            )
+
+
+def _is_character(key: str) -> bool:
+    return len(key) == 1 and key.isprintable()
 
 
 def typed_keys(text: str | None, keys: Sequence[str] | None) -> bytes:
     """Return the bytes to send for a text and the keys behind it."""
-    typed = (text or "") + "".join(KEYS[key.lower()] for key in keys or ())
+    typed = (text or "") + "".join(key if _is_character(key) else KEYS[key.lower()] for key in keys or ())
     return typed.encode("utf-8", "replace")

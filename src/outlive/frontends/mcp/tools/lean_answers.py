@@ -70,7 +70,9 @@ def _next(process: Process, reason: Reason | None, host: McpHost) -> str:
     Asking again and again is the dearest way to wait: where a host can be woken, that is named first.
     """
     name = process.record.short_id
-    typed = short_name(process.process_id)  # a user may type it in any folder, and a short id counts in its project's
+    typed = short_name(
+        process.process_id
+    )  # a user may type it in any folder, and a short id counts in its project's
     if process.is_complete or reason is None or process.state is State.QUEUED:
         return ""
     match reason:
