@@ -105,7 +105,11 @@ _OF_NOBODY: dict[str, tuple[str, dict[str, Any]]] = {
     "a wait": ("wait", {"wait_s": 0}),
 }
 # Where a promise wants another verdict: control and door -> the verdict, and the promise.
-_PROMISED = {("a control with more", "jsonrpc"): (ACCEPTED, "S0.3.unknown-keys")}
+_PROMISED = {
+    ("a control with more", "jsonrpc"): (ACCEPTED, "S0.3.unknown-keys"),
+    # A model's wait is cut to what its host can wait, whatever it says.
+    ("a wait of ages", "mcp"): (ACCEPTED, "S4.13.waits"),
+}
 
 
 @pytest.fixture(scope="module")

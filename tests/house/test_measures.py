@@ -11,8 +11,8 @@ from scripts.measure import house
 _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
-    "python files": 399,
-    "code lines": 49_250,
+    "python files": 443,
+    "code lines": 54_100,
     "people as subjects": 9,
     "modules named by a gerund": 0,
     "files under 40 lines": 8,

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.command import ApprovalState, Profile, Sandbox
+from outlive.core.hints import elapsed
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import Location
 from outlive.core.process import Owner, ProcessRecord
-from outlive.operations.elapsed import elapsed
 from outlive.protocols.mcp.headers import Circumstances, header
 
 _RECORD = ProcessRecord(  # noqa: S604 -- the record only says so

@@ -14,9 +14,9 @@ from outlive.cli.foreground.signals import die_of
 from outlive.cli.output import say
 from outlive.client import Process
 from outlive.client.results import ProcessInfo, Stream
+from outlive.core.hints import ran_before
 from outlive.core.identity import short_name
 from outlive.core.layout import Layout
-from outlive.operations.elapsed import ran_before
 
 
 def say_repeated(info: ProcessInfo) -> None:

@@ -40,7 +40,7 @@ def mcp(*, mcp_tools: str | None, cwd: str | None, state_dir: str | None) -> int
     layout = open_state_folder(layout_of(state_dir).root, to_write=False)
     pipes = Pipes()
     project = _project(mcp_tools, host_folder(cwd))
-    Relay(Server(layout, say=say), project, write=pipes.write, say=say).run(pipes.lines())
+    Relay(Server(layout, say=say), project, pipes, say=say).run(pipes.lines())
     return 0
 
 

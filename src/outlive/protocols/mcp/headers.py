@@ -8,11 +8,11 @@ import signal
 from dataclasses import dataclass
 
 from outlive.core.command import Profile
+from outlive.core.hints import elapsed
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import HERE
 from outlive.core.process import ProcessRecord, Waiting
 from outlive.core.redactions import hidden_words
-from outlive.operations.elapsed import elapsed
 
 _BY_CLIENT = "Cancelled by the client"  # how the notes of this door begin (`lean`, `http.calls`)
 _SHOWN_PORTS = 5

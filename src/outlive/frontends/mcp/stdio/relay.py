@@ -31,7 +31,7 @@ from outlive.frontends.mcp.stdio.messages import (
     is_answer,
     read_envelope,
 )
-from outlive.frontends.mcp.stdio.updates import ResourceUpdates
+from outlive.frontends.mcp.stdio.updates import MessageWriter, ResourceUpdates
 
 _SERVER_ERROR = -32000  # JSON-RPC 2.0, section 5.1: for the implementation to define
 _INTERNAL_ERROR = -32603
@@ -82,20 +82,20 @@ class _Call:
 
 
 class Relay:
-    """Passes messages on until the host's lines end. `write` takes one message to the host, from any thread."""
+    """Passes messages on until the host's lines end. `host` takes messages from any thread."""
 
     def __init__(
-        self, server: Server, project: bytes, *, write: Callable[[bytes], None], say: Callable[[str], None]
+        self, server: Server, project: bytes, host: MessageWriter, *, say: Callable[[str], None]
     ) -> None:
         """Take the server, what it is told of the host's project, and the way to the host; `say` prints a line for people."""
         self._server = server
-        self._write = write
+        self._host = host
         self._say = say
         self._lock = threading.Lock()
         self._calls: dict[str, _Call] = {}
         self._project = HostProject(server, project)
         self._handshake = Handshake(server, self._project)
-        self._updates = ResourceUpdates(server, self._handshake, write=write)
+        self._updates = ResourceUpdates(server, self._handshake, host)
 
     def run(self, lines: Iterable[bytes]) -> None:
         """Relay until `lines` end, then give requests in flight 1.5 s for their answers. Ends no command."""
@@ -108,7 +108,7 @@ class Relay:
     def _take(self, line: bytes) -> None:
         envelope = read_envelope(line)
         if isinstance(envelope, Malformed):
-            self._write(envelope.answer)
+            self._host.write(envelope.answer)
             return
         if not envelope.is_request:
             _in_thread(lambda: self._notify(envelope))
@@ -140,7 +140,7 @@ class Relay:
         except OutliveError as error:
             # The relay itself lives: after a failed ping hosts would end it and start another one.
             if call.envelope.method == "ping":
-                self._write(encode_empty_result(call.envelope.request_id))
+                self._host.write(encode_empty_result(call.envelope.request_id))
                 return
             self._say(f"outlive: {error.message}")
             self._refuse(call.envelope, f"{error.message} {hint_for(error, 'mcp')}".strip())
@@ -155,7 +155,7 @@ class Relay:
             call.done.set()
 
     def _refuse(self, envelope: Envelope, message: str, *, code: int = _SERVER_ERROR) -> None:
-        self._write(encode_error(envelope.request_id, code, message))
+        self._host.write(encode_error(envelope.request_id, code, message))
 
     def _exchange(self, call: _Call) -> bool:
         """Send a request and pass its answer on; False when it was lost, and may have been done."""
@@ -204,7 +204,7 @@ class Relay:
             is_answered = False
             for message in exchange.read_messages():
                 is_answered = is_answered or is_answer(message)
-                self._write(message)
+                self._host.write(message)
             if not is_answered and call.is_waited_for:
                 self._refuse(call.envelope, "The server ended the stream without an answer.")
             return
@@ -212,10 +212,10 @@ class Relay:
         if answer.status == 200:
             if call.envelope.method == "initialize":
                 self._handshake.keep(call.envelope, answer, body)
-            self._write(body)
+            self._host.write(body)
             self._updates.heed(call.envelope, body)
         else:
-            self._write(_refusal(call.envelope, answer.status, body))
+            self._host.write(_refusal(call.envelope, answer.status, body))
 
     def _notify(self, envelope: Envelope) -> None:
         """Pass on a message without an answer; a failure is only printed for people."""

@@ -7,7 +7,7 @@ host of each resource: what came in between may have changed it. It starts no se
 import json
 import threading
 import time
-from collections.abc import Callable
+from typing import Protocol
 
 from outlive.core.errors import OutliveError
 from outlive.discovery.server import Server
@@ -17,14 +17,22 @@ from outlive.frontends.mcp.stdio.messages import Envelope, RelayedRequest, Relay
 _PAUSE_S = 1.0  # between two looks for a server: a restart takes about as long
 
 
+class MessageWriter(Protocol):
+    """The host's end of the relay."""
+
+    def write(self, message: bytes) -> None:
+        """Write one message on a line of its own; from any thread."""
+        ...
+
+
 class ResourceUpdates:
     """Passes notifications on from the first subscription to the host's end. Safe to use from any thread."""
 
-    def __init__(self, server: Server, handshake: Handshake, *, write: Callable[[bytes], None]) -> None:
+    def __init__(self, server: Server, handshake: Handshake, host: MessageWriter) -> None:
         """Take the server, the session, and the way to the host; nothing runs yet."""
         self._server = server
         self._handshake = handshake
-        self._write = write
+        self._host = host
         self._lock = threading.Lock()
         self._subscribed: dict[str, Envelope] = {}
         self._listener: threading.Thread | None = None
@@ -65,7 +73,7 @@ class ResourceUpdates:
             exchange.send(b"", _headers(session), method="GET")
             if exchange.read_answer().is_stream:
                 for message in exchange.read_messages():
-                    self._write(message)
+                    self._host.write(message)
 
     def _subscribe_again(self, session: RelaySession) -> bool:
         """Subscribe to everything once more and tell the host; False where no server answers now."""
@@ -84,7 +92,7 @@ class ResourceUpdates:
                 return False
             params = {"uri": uri}
             message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params}
-            self._write(json.dumps(message).encode())
+            self._host.write(json.dumps(message).encode())
         return True
 
 

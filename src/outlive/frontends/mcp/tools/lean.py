@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from outlive.core.controls import CloseInput, Pause, Resume, SignalProcess
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError, ProcessNotFound
+from outlive.core.hints import ran_before
 from outlive.core.identity import is_process_id, number_of
 from outlive.core.lifecycle import signal_number
 from outlive.core.process import ProcessRecord
@@ -30,7 +31,6 @@ from outlive.frontends.mcp.tools.waits import (
     until_any,
 )
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
-from outlive.operations.elapsed import ran_before
 from outlive.protocols.mcp.headers import Circumstances, header
 from outlive.protocols.mcp.lean import (
     ControlArguments,
