@@ -83,7 +83,7 @@ def test_a_token_that_may_read_runs_no_tool_that_does_something(besieged: Outliv
         assert "scope 'run'" in result["content"][0]["text"], tool
     with reader.stream(BACKGROUND, cmd="date") as response:
         assert b"scope 'run'" in response.read()
-    assert reader.call("list").text.startswith("[nothing runs;")
+    assert reader.call("list").text.startswith("[nothing is running;")
 
 
 @pytest.mark.promise("A.inside", "A.token")

@@ -24,11 +24,15 @@ class OwedNotices:
         self._owed: dict[ProcessId, frozenset[NotifyEvent]] = {}
 
     def open(self) -> None:
-        """Read what earlier servers owe; what is owed for processes that were removed is forgotten."""
+        """Read what earlier servers owe; what is owed for processes that were removed is forgotten.
+
+        A file that cannot be read, or holds no event, is removed as well: nothing could ever be sent for it.
+        """
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(self._layout.notices):
                 path = f"{self._layout.notices}/{name}"
                 # A waiting command has no folder yet.
+                # Temporary names of `put` are no process ids, and are removed with the rest.
                 is_known = is_process_id(name) and (
                     os.path.exists(self._layout.process(name))
                     or os.path.exists(f"{self._layout.waiting}/{name}")
@@ -61,6 +65,7 @@ class OwedNotices:
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(fd, "w", encoding="utf-8") as file:
             json.dump(sorted(owed), file)
+        # No fsync: after a power cut a notice may be missing, as the last lines of output may be.
         os.rename(new, f"{self._layout.notices}/{process_id}")
         self._owed[process_id] = owed
 

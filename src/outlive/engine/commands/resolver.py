@@ -260,6 +260,7 @@ class Resolver:
         is_listed: bool,
     ) -> tuple[dict[str, str], Mapping[str, str]]:
         """Return what the spec says of the environment, and the caller's own variables that stand beside it."""
+        # A host that was itself started by a server has that server's key in its environment: it is for no command.
         callers = clean_environment(callers)
         if is_listed:
             callers = listed_environment(callers)

@@ -46,11 +46,13 @@ def keeping_unfiltered(
     is_possible = command.keeps_unfiltered and command.line is not None and command.prelude is None
     if not is_possible or command.stdio == "pty" or profile.strength >= Profile.WORKSPACE.strength:
         return command
+    # What the grammar is not certain about is not touched: the line must behave as it does in any other shell.
     found = last_filter(command.line or "")
     if found is None or os.path.basename(shell) != "bash":
         return command
     most = MOST_BYTES if limit is None else min(limit, MOST_BYTES)
     copier = runner if may_fork and found.may_copy and most > 0 and runner is not None else ""
+    # Blanks separate the three parts; the path comes last, since it alone may hold one.
     env = {**command.env, _VARIABLE: f"{found.name} {most},{found.stages},{found.is_only:d} {copier}"}
     return replace(command, prelude=_PRELUDE, env=env)
 

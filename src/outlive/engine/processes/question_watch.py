@@ -47,6 +47,7 @@ class QuestionWatch:
         self._backend = backend
         self._events = events
         self._tasks: asyncio.TaskGroup | None = None
+        # An entry for each watched process, removed with its task: never more than there are running processes.
         self._watches: dict[Process, _Watched] = {}
 
     def begin(self, tasks: asyncio.TaskGroup) -> None:
@@ -85,7 +86,10 @@ class QuestionWatch:
                 self._leave(watch)
 
     def watch_to_end(self, process: Process) -> None:
-        """Keep `process.waiting` up to date for as long as the process runs; repeating it changes nothing."""
+        """Keep `process.waiting` up to date for as long as the process runs; repeating it changes nothing.
+
+        For processes whose questions a person is notified of: no caller holds these watches.
+        """
         watch = self._watches.get(process)
         if (watch is None or not watch.to_end) and (watch := self._enter(process)) is not None:
             watch.to_end = True
@@ -116,6 +120,7 @@ class QuestionWatch:
 
     def _leave(self, watch: "_Watched") -> None:
         """End a watch that no caller needs; what waits for input is watched on until it does not."""
+        # Nothing is awaited here: no caller can enter between the test and the removal.
         if watch.holders == 0 and watch.process.waiting == "no" and watch.task is not None:
             watch.task.cancel()
             if self._watches.get(watch.process) is watch:
@@ -159,6 +164,7 @@ class QuestionWatch:
 
     async def _look(self, watch: "_Watched") -> Waiting:
         """Look twice; what only one look sees was a moment between two others."""
+        # What the kernel alone cannot decide (a pipe) needs a prompt as well: workers wait on pipes all day.
         first = await self._ask(watch.process)
         if first is None or not (first.is_certain or is_prompt(watch.tail())):
             return "no"
@@ -183,6 +189,7 @@ class _Watched:
 
     def __init__(self, process: Process) -> None:
         self.process = process
+        # Set by the process's subscribers and by input; the watch's task alone clears it.
         self.woken = asyncio.Event()
         self.holders = 0
         self.to_end = False

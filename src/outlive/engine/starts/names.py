@@ -46,6 +46,7 @@ class CommandIds:
         number = self._next
         self._next += 1
         if self._reserved - self._next < _BLOCK // 2:
+            # Half a block ahead: the writer commits in batches, and a start must not wait for one.
             self._reserve()  # committed long before it is needed; the seconds guard what is left to chance
         return f"cmd_{now_s}_{number}"
 
@@ -76,6 +77,7 @@ class ShortIds:
                 return
             counted = await self._registry.counter(_counter(place))
             # A server that was killed may not have committed its last count, but the process is found by its folder.
+            # A lost count would give a second process the same name, and a model would end the wrong one.
             wanted = ProcessFilter(principal=place[0], project=place[1])
             newest = await self._queries.list(wanted, limit=1)
             self._last[place] = max([counted, *(record.number or 0 for record in newest)])
@@ -93,7 +95,10 @@ def _counter(place: Place) -> str:
 
 
 class StartKeys:
-    """Finds what a key of a project has started; only the loop's thread uses it."""
+    """Finds what a key of a project has started; only the loop's thread uses it.
+
+    Nothing is kept but locks: which process a key has started stands in its record, and so survives every server.
+    """
 
     def __init__(self, queries: Queries) -> None:
         """Take what knows of processes."""
@@ -104,6 +109,7 @@ class StartKeys:
     async def held(self, key: str, place: Place) -> AsyncIterator[None]:
         """Let one start of a key at a time pass: two at once must not both find nothing."""
         name = (*place, key)
+        # A lock with the number of starts that hold it or wait for it: the last of them removes it.
         lock, waiting = self._locks.get(name, (asyncio.Lock(), 0))
         self._locks[name] = lock, waiting + 1
         try:
@@ -186,6 +192,7 @@ _SHOWN = 200  # characters of the other command in a message
 def _is_same(process: Process, command: Command, text: str) -> bool:
     """Tell whether a process runs a command. Reads the script's file: run it in a thread."""
     record: ProcessRecord = process.record
+    # Secrets are stars in both texts: a command that differs in a secret alone counts as the same.
     is_named = record.command == recorded_text(text, process.folder)
     if command.script is None:
         return is_named

@@ -1,6 +1,8 @@
 """`NoticeRequests`: what a start asks to be notified of, checked, and owed before the process runs.
 
 Which channels there are, and what they are told, belongs to `observability.notify`.
+The note is written before the backend is asked: a server that is killed in between owes a notice for a process that never ran, which
+the next one forgets. The other order would lose the notice of a process that did run, and a person would wait for it.
 """
 
 import asyncio
@@ -29,6 +31,7 @@ class NoticeRequests:
         Raises:
             InvalidRequest: The operator has named no webhook and no desktop, or notifies of none of these events.
         """
+        # One of them is enough: a caller may ask for more than this operator sends, with the same arguments everywhere.
         if self._offered.intersection(events):
             return
         if self._offered:
@@ -43,6 +46,7 @@ class NoticeRequests:
         """Note what is owed, so that no crash from now on loses it; return why that failed, None if it did not."""
         wanted = self._offered.intersection(events)
         try:
+            # A file in a thread: a slow disk delays this start alone.
             await asyncio.to_thread(self._owed.put, process.process_id, wanted)
         except OSError as error:
             return LimitExceeded("disk_full", f"What to notify of cannot be written: {error.strerror}.")

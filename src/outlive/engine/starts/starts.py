@@ -370,6 +370,7 @@ class Starts:
         process = Process(record, folder, output_limit=limit, redaction=redaction)
         if secrets:
             redaction.secrets.keep(process_id, secrets)
+        # Both travel to the keeper beside the spec, which is written to disk; a secret of the same name wins.
         in_memory = {**resolved.caller_env, **secrets}
         spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, settings=settings))
         if record.state is State.QUEUED:

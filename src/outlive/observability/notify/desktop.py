@@ -59,8 +59,10 @@ class Desktop:
     def _show(self, notice: ProcessNotice) -> Attempt:
         if (reason := why_no_desktop(self._environment)) is not None:
             return Attempt("refused", reason)
+        # Looked up above at each notice, not once: the user may log in, or install the program, while the server runs.
         title, text = notice.lines()
         urgency = "normal" if notice.event == "end" else "critical"
+        # "--": a command may begin with a dash. The body is markup (Desktop Notifications Specification), the title is not.
         words = [_PROGRAM, "--app-name=outlive", f"--urgency={urgency}", "--", title, html.escape(text)]
         try:
             done = subprocess.run(

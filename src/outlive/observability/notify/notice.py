@@ -33,6 +33,7 @@ class ProcessNotice:
         """The end of a process happens once; a question is known by where in the output it was asked."""
         if self.event != "question":
             return f"{self.record.process_id}.end"
+        # The same prompt again, after an answer, stands further on in the output, and is news.
         return f"{self.record.process_id}.question.{self.record.cursor}"
 
     def payload(self) -> Mapping[str, object]:

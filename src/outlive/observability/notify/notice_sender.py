@@ -73,9 +73,13 @@ class NoticeSender:
         await self._stack.aclose()
 
     def _note(self, event: Event) -> None:
-        """Take an event of the engine: no wait, no file."""
+        """Take an event of the engine: no wait, no file.
+
+        It is called on the engine's loop, in the middle of what a process's end sets off.
+        """
         match event:
             case ProcessCompleted(record=record):
+                # Most processes ask for nothing: this is a look into a dictionary for each end, and no more.
                 wanted = self._engine.notices.of(record.process_id)
                 if not wanted or record.process_id in self._queued:
                     return
@@ -159,6 +163,7 @@ class NoticeSender:
         pause_s = _FIRST_PAUSE_S
         extra = {"channel": channel.name, "notice": notice.id}
         for attempt in range(1, channel.tries + 1):
+            # Anew at each attempt: minutes may lie between two, and an answered question is no news any more.
             process = await self._found(notice)
             if notice.event == "question" and (process is None or process.waiting == "no"):
                 return  # it was answered meanwhile
@@ -190,6 +195,7 @@ class NoticeSender:
         if not self._shows_last_line or process is None:
             return notice
         now = process.status
+        # The masked log: secrets are stars here as in every answer.
         tails = [
             process.log.pread(stream, _LINE_BYTES, max(0, end - _LINE_BYTES)).decode(errors="replace")
             for stream, end in enumerate((now.stdout_bytes, now.stderr_bytes))

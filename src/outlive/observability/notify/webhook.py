@@ -37,6 +37,7 @@ class Webhook:
 
     def __init__(self, url: str) -> None:
         """Take the operator's URL, as `config` has checked it."""
+        # A path or query may hold the receiver's token, so the URL stands in no message, log line or repr.
         parts = urlsplit(url)
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -61,6 +62,7 @@ class Webhook:
         try:
             async with asyncio.timeout(_DEADLINE_S):
                 status = await self._post(notice.id, body)
+        # Each branch says what the operator can act on, and none of them quotes the URL.
         except TimeoutError:
             return Attempt("again", f"no answer within {_DEADLINE_S:.0f} s")
         except ssl.SSLCertVerificationError as error:
@@ -69,6 +71,7 @@ class Webhook:
             return Attempt("again", f"{type(error).__name__}: {getattr(error, 'strerror', None) or error}")
         if 200 <= status < 300:
             return Attempt("sent")
+        # To follow one would send commands to a host that the operator has not named.
         if 300 <= status < 400:
             return Attempt("refused", f"status {status}: redirects are not followed")
         is_passing = status >= 500 or status in _LATER

@@ -44,6 +44,7 @@ class Circumstances:
 def header(record: ProcessRecord, now: Circumstances) -> str:
     """Return the line; a second one says what a person has to do where one has to."""
     state = _end(record) if record.is_complete else _life(record, now)
+    # The state first: a model that reads one word knows whether to go on. Rare facts follow in the order of their weight.
     parts = [f"{record.short_id} {state}" if now.shows_id else state]
     if now.remark:
         parts.append(now.remark)
@@ -97,6 +98,7 @@ def _end(record: ProcessRecord) -> str:
     error = (record.error or "").rstrip(".")
     code = f" (exit {record.exit_code})" if record.exit_code else ""
     match record.cause:
+        # "by you": the note is this door's own. An operator, a group or another client says its own words.
         case Cause.CANCEL if error.startswith(_BY_CLIENT):
             return f"stopped by you{code}"
         case Cause.CANCEL:

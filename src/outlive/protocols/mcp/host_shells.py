@@ -18,6 +18,7 @@ from outlive.operations.start import check_words
 SHOWN_CHARACTERS = 30_000  # of Bash and BashOutput: what Claude Code shows by default
 _MOST_MS = 24 * 3600 * 1000
 _CHARACTERS_PER_TOKEN = 4  # as codex estimates (codex-rs/utils/string, APPROX_BYTES_PER_TOKEN)
+# codex's own times: for a command, for what characters cause, and for a look without any. A model counts on them.
 _EXEC_YIELD_MS, _WRITE_YIELD_MS, _POLL_YIELD_MS = 10_000, 250, 5_000
 _MOST_YIELD_MS = 30_000
 _TOKENS = 10_000
@@ -108,7 +109,10 @@ def _yield_s(asked_ms: float | None, usual_ms: float) -> float:
 
 
 def exec_text(record: ProcessRecord, output: str, *, wall_s: float, remark: str = "") -> str:
-    """Return the answer of `exec_command` and `write_stdin`, in the lines that codex writes."""
+    """Return the answer of `exec_command` and `write_stdin`, in the lines that codex writes.
+
+    The session id is the short id's number: codex takes an integer. It stands there only while a later call has a use for it.
+    """
     lines = [f"Wall time: {wall_s:.1f} seconds"]
     if record.is_complete:
         code = record.wire_exit_code

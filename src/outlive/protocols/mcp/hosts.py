@@ -200,6 +200,7 @@ _ACT = re.compile(
 
 def host_of(client_name: str) -> McpHost:
     """Return the host that sends this `clientInfo.name`, compared in lower case; `UNKNOWN_HOST` for every other name."""
+    # As the client says it, and as it stands in a session id, where spaces and slashes have become dashes.
     names = (client_name.strip().lower(), client_slug(client_name))
     for host in HOSTS:
         if any(fnmatchcase(name, pattern) for pattern in host.client_names for name in names):
@@ -226,5 +227,6 @@ def names_known_limit(elapsed_s: float, host: McpHost) -> bool:
     For a host whose limit is not known, at one of `COMMON_LIMITS_S`. `elapsed_s` counts from the request, or from the last
     progress where progress restarts the host's clock.
     """
+    # NO_LIMIT_S is infinitely far from every time: such a host's cancel is always a person's.
     limits = COMMON_LIMITS_S if host.limit_s is None else (host.limit_s,)
     return any(abs(elapsed_s - limit) <= LIMIT_TOLERANCE_S for limit in limits)

@@ -77,6 +77,7 @@ _KEYS: Mapping[str, str] = MappingProxyType(
     {"return": "enter", "escape": "esc", "page_up": "pageup", "page_down": "pagedown", "del": "delete"}
 )
 _CONTROL_KEY = re.compile(r"(?:ctrl[-+ ]|control[-+ ]|c-|\^)([a-z])", re.IGNORECASE)
+# The longest time that is taken without a unit: what is larger has mostly been meant as milliseconds.
 _DAY_S = 86_400
 _DURATION = re.compile(
     r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|sec|secs|seconds?|m|mins?|minutes?|h|hours?|d|days?)?\s*",
@@ -102,12 +103,14 @@ def accept_arguments(
     found: dict[str, object] = {}
     # null is what leaving it out means, wherever it is not a value of its own inside an object.
     raw = {name: value for name, value in raw.items() if value is not None}
+    # codex's older shell tool takes the words of a command as `command`.
     if isinstance(words := raw.get("command"), list) and "argv" in names and "argv" not in raw:
         raw = {"argv": words, **{name: value for name, value in raw.items() if name != "command"}}
     for given, value in raw.items():
         name = _name_of(given, names, raw, listed=listed)
         if name is None:
             continue
+        # Two spellings of one argument may differ, and which one is meant cannot be known.
         if name in found:
             text = f"{given[:40]!r} is another name for {name!r}, and both were sent."
             raise InvalidRequest("invalid_params", text, hint=f"Send {name!r} alone.")
@@ -116,13 +119,18 @@ def accept_arguments(
         found[name] = _VALUES.get(name if field is None else field.name, _unchanged)(value)
         if field is not None and get_origin(field.type) is Literal:
             _check_choice(name, found[name], get_args(field.type))
+    # A wait that was asked for as well stands: it says more exactly what the caller wants.
     if found.pop("background", False) not in (False, "false", "False", 0, "0"):
         found.setdefault("wait_s", 0)
     return found
 
 
 def _name_of(given: str, names: list[str], raw: Mapping[str, object], *, listed: Sequence[str]) -> str | None:
-    """Return the argument that is meant; None for one that is left out."""
+    """Return the argument that is meant; None for one that is left out.
+
+    Raises:
+        InvalidRequest: No argument is meant for certain; the message names the likeliest.
+    """
     if given in names:
         return given
     other = SYNONYMS.get(given, given)
@@ -131,6 +139,7 @@ def _name_of(given: str, names: list[str], raw: Mapping[str, object], *, listed:
     if other == "id" and "id" not in names:
         other = "ids"
     is_known = other in names or (other == "background" and "wait_s" in names)
+    # The real name beside a synonym: the synonym is refused, so that nothing is dropped silently.
     if is_known and (other == given or other not in raw):
         return other
     likely = difflib.get_close_matches(given, [*listed, *names], n=1, cutoff=0.6)
@@ -164,6 +173,7 @@ def _identified(value: object) -> object:
 def _listed(value: object) -> object:
     """Return a list of one for the one; "p1, p2" is two."""
     if isinstance(value, str):
+        # Some hosts pass a list as its JSON text.
         value = [word for word in re.split(r"[\s,\"']+", value.strip("[] ")) if word]
     return list(map(_identified, value)) if isinstance(value, list) else [_identified(value)]
 
@@ -195,6 +205,7 @@ def _awaited(value: object) -> object:
     """Return what a wait is for: a text, or a port."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return value
+    # A bare number is a port: servers are waited for far more often than outputs that are digits alone.
     port = re.fullmatch(r"(?:port[ =:]*|:)?([0-9]{2,5})", str(value).strip(), re.IGNORECASE)
     if port is not None:
         return {"port": int(port[1])}

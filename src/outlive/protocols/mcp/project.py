@@ -20,6 +20,7 @@ def passed_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], list
     }
     size = sum(map(_size, passed.items()))
     left_out = [name for name in environ if name not in passed]
+    # The relay names what it left out on stderr: a command that misses a variable can then be explained.
     for name in sorted(passed, key=lambda name: len(passed[name]), reverse=True):
         if size <= MAX_ENVIRONMENT_BYTES:
             break

@@ -102,6 +102,7 @@ def binary_runs(lines: Sequence[Line]) -> list[BinaryRun]:
                 first = _beginning(lines, place, runs[-1].last if runs else 0)
             last, size, clean = place + 1, size + clean + line.size, 0
         elif first >= 0:
+            # One bad character is enough directly behind binary data, while a line on its own needs many.
             if last == place and _BAD.search(line.text):
                 last, size = place + 1, size + line.size  # the end of the data, behind its last newline
                 continue

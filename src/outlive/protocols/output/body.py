@@ -62,7 +62,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
-    """Lines between two cursors, some of which may not have been read; `unsearched`: where no errors were looked for."""
+    """Lines between two cursors, some of which may not have been read; `unsearched`: where no errors were looked for.
+
+    `lines` are in the order of writing and do not overlap; the first begins at `start` or later, the last ends at `end` or earlier.
+    """
 
     lines: Sequence[Line]
     start: Cursor
@@ -95,14 +98,20 @@ def body(excerpt: Excerpt, *, budget: int, source: Source) -> str:
 
 
 def chosen(excerpt: Excerpt, *, budget: int) -> list[Line]:
-    """Return the lines that are shown, in order."""
+    """Return the lines that are shown, in order.
+
+    Where everything fits, that is every line. Else errors come first, then the beginning, then the end; a gap that is shorter than
+    the mark for it is filled. Long lines may come in pieces, each with cursors of its own.
+    """
     if excerpt.is_whole and _length(excerpt.lines) <= budget:
         return list(excerpt.lines)
     lines = list(divided(excerpt.lines, longest=max(_MIN_CUT, min(_LONG_LINE, budget // _PIECES))))
     if len(lines) == 1 and excerpt.is_whole:
         return lines  # `body` shows both ends of it
+    # Errors first, up to half of the budget: a flood of them must leave room for how it began and how it ended.
     picked = _picked_errors(lines, budget // 2)
     room = budget - _length(lines[place] for place in picked)
+    # Head and tail stop where something was not read: lines beyond belong to a mark.
     holes = [place for place in range(1, len(lines)) if lines[place].start != lines[place - 1].end]
     before = holes[0] if holes else len(lines)
     behind = holes[-1] if holes else 0
@@ -132,6 +141,7 @@ def redacted_in(excerpt: Excerpt, *, budget: int) -> int:
 
 def _pieces(line: Line, length: int) -> Iterator[Line]:
     stream = 1 if line.start.stdout == line.end.stdout else 0
+    # A piece needs a cursor of its own, and that takes a byte for each character: where that is not so, it stays whole.
     is_mixed = stream == 0 and line.start.stderr != line.end.stderr
     text = line.text.strip("\ufffd")  # at its ends: characters that a window has cut
     lead = len(line.text) - len(line.text.lstrip("\ufffd"))
@@ -253,6 +263,7 @@ def _gaps(lines: Sequence[Line], start: Cursor, end: Cursor) -> Iterator[tuple[C
 def _marks(start: Cursor, end: Cursor, excerpt: Excerpt, *, source: Source) -> list[str]:
     """Return the mark for what is left out, and a second one if no errors were looked for in a part of it."""
     missing = end.stdout + end.stderr - start.stdout - start.stderr
+    # Bytes, since lines were not counted where nothing was read, and the cursors are in bytes, too.
     marks = [f"[... {missing} bytes omitted{source.at(start, end)} ...]"]
     if excerpt.unsearched is not None and start <= excerpt.unsearched[0] < end:
         first, last = excerpt.unsearched

@@ -169,11 +169,16 @@ _ACTIVITY = re.compile(
 
 
 def collapse(lines: Iterable[Line]) -> list[Line]:
-    """Return lines with runs of four and more alike ones shortened to the first, a mark and the last."""
+    """Return lines with runs of four and more alike ones shortened to the first, a mark and the last.
+
+    The mark has the cursors of what it stands for: every byte stays in exactly one line of the result. Secrets in hidden lines are not
+    counted, for the count is of what is shown.
+    """
     shown: list[Line] = []
     run: list[Line] = []
     run_key = ""
     for line in lines:
+        # Marks are never alike: each stands for a part of its own.
         key = line.text if line.is_mark else alike_key(line.text)
         if run and key != run_key:
             shown += _shortened(run)
@@ -209,6 +214,7 @@ def alike_key(text: str) -> str:
 def _shortened(run: Sequence[Line]) -> list[Line]:
     if len(run) < _RUN:
         return list(run)
+    # Three samples are enough for a word; the lines themselves are behind the mark's cursors.
     word = "equal" if run[0].text == run[1].text == run[-1].text else "similar"
     mark = f"[... {len(run) - 2} {word} lines ...]"
     return [run[0], replace(run[1], text=mark, end=run[-2].end, redacted=0, is_mark=True), run[-1]]

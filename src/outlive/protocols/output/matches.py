@@ -39,10 +39,14 @@ class Matches:
         self._is_complete = True
 
     def add(self, found: Iterable[Found]) -> None:
-        """Take lines in the order of writing."""
+        """Take lines in the order of writing.
+
+        What does not fit any more is dropped from the middle, and counted: memory stays at about two budgets for any log.
+        """
         for one in found:
             self.count += one.is_match
             size = len(one.line.text) + 1
+            # Once one line went to the end of the list, the rest does too: the two lists stay in the order of writing.
             if not self._last and self._first_size + size <= self._budget // 2:
                 self._first.append(one)
                 self._first_size += size

@@ -117,6 +117,7 @@ class Calls:
 
         Cancellation: stops what the call started, unless it runs in the background.
         """
+        # The endpoint expects a request before it reads on; a direct caller has not, and an entry is made for this call alone.
         expected = self._in_flight.get(_key_of(caller))
         with contextlib.ExitStack() as own:
             if expected is not None and expected.task is None:
@@ -144,6 +145,7 @@ class Calls:
             call.is_given_up = self._is_given_up(call, reason="")
             task.cancel()
             raise
+        # The task was cancelled by `cancel` below, not by this one's own canceller: that is an answer, no exception.
         settled = Outcome(text="") if task.cancelled() else task.result()
         if isinstance(settled, Exception):
             raise settled

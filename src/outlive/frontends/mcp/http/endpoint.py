@@ -117,6 +117,7 @@ class McpEndpoint:
             if greeted is None:
                 return
             exchange = greeted
+        # Before the revision is looked at: a command must never begin in the server's folder because its project was lost.
         name = header(scope["headers"], PROJECT_HEADER.encode())
         if name is not None:
             project = self._projects.find(name, exchange.access.principal)

@@ -31,6 +31,7 @@ class ProjectRequest(msgspec.Struct, kw_only=True, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse what no command could be given."""
+        # Here, once: at a start it would be refused after the caller has been given the impression of a working session.
         if any("\0" in text for text in (self.cwd, self.root, *self.env, *self.env.values())):
             raise ValueError("NUL characters cannot be passed to a process")
         if sum(len(name) + len(value) + 2 for name, value in self.env.items()) > MAX_ENVIRONMENT_BYTES:
@@ -58,7 +59,9 @@ class Projects:
         """
         asked = msgspec.json.decode(body, type=ProjectRequest)
         project = Project(root=asked.root, cwd=asked.cwd, env=asked.env, tool_set=asked.tools)
+        # Per principal: a name that another principal has learned finds nothing, and fills no room but its own.
         known = self._known.setdefault(principal, OrderedDict())
+        # Of the whole body: the same host sends the same bytes, and gets the name that it has, after a reconnect too.
         name = hmac.digest(self._key, body, hashlib.sha256).hex()
         known[name] = project
         known.move_to_end(name)
@@ -67,7 +70,10 @@ class Projects:
         return name
 
     def find(self, name: str, principal: str) -> Project | None:
-        """Return the project of a name; None for one that this server was not told of."""
+        """Return the project of a name; None for one that this server was not told of.
+
+        None as well for one that was forgotten: the relay sends it again, and no host notices.
+        """
         known = self._known.get(principal)
         project = None if known is None else known.get(name)
         if known is not None and project is not None:

@@ -171,6 +171,8 @@ class Relay:
                     is_whole = exchange.send(call.envelope.body, [*call.envelope.headers(session), *shown])
                     call.sent.set()
                     answer = exchange.read_answer()
+                    # Precondition Failed (RFC 9110, section 15.5.13): a server that was started anew knows no project yet. It is
+                    # refused before the message is read, so that sending it again cannot run a command twice.
                     if answer.status == 412:
                         is_whole = False  # as below
                         self._project.forget(shown)

@@ -32,6 +32,7 @@ from outlive.protocols.output.body import Source
 from outlive.server.shown_output import duration_s
 
 _GRACE_S = 5.0
+# Between two progress messages, which a person watches; as for the lean tools.
 _REPORT_S = 2.0
 _SETTLED_S = (
     0.25  # silence after which the answer to typed characters is there, where the kernel shows no question
@@ -43,9 +44,11 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
 
     Cancellation: as `lean.run`.
     """
+    # Before anything is resolved or written: a refused line leaves no trace but its audit event.
     call.runner.policy.check_line(asked.command)
     command = call.make_command(_OPTIONS, line=asked.command, keeps_unfiltered=True)
     timeout_s = (
+        # In the host's own shell a time limit bounds the call, and a background command has none. 0 would mean "no limit" here.
         None if asked.timeout_ms is None or asked.run_in_background else max(asked.timeout_ms / 1000, 0.001)
     )
     command = await enter_folder(call, replace(command, timeout_s=timeout_s, grace_s=_GRACE_S))
@@ -54,6 +57,7 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
     if asked.run_in_background:
         return Outcome(text=f"Command running in background with ID: {name}")
     reason = await _answerable(call, process, wait_s=_patience_seconds(call, None))
+    # Read after the wait: what came in between is shown, and the note below ends where the page does.
     page = await read_page(process.log, BEGINNING)
     text = page.text(_bash_source(name), budget=SHOWN_CHARACTERS)
     call.runner.memory.note_shown(call.caller, process.process_id, page.cursor)
@@ -68,6 +72,7 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
             "BashOutput shows its output, KillShell kills it.".lstrip("\n")
         )
     record = process.record
+    # What was ended by a limit or a person may have exited with 0 all the same, and is no success.
     if record.exit_code == 0 and record.cause is Cause.NONE:
         return Outcome(text=text)
     first = (
@@ -79,7 +84,14 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
 
 
 async def bash_output(call: ToolCall, asked: BashOutputArguments) -> Outcome:
-    """Show what a background command has printed since the last look, and its state."""
+    """Show what a background command has printed since the last look, and its state.
+
+    With a filter only matching lines are shown, and the others count as seen: so it is in the host's own tool.
+
+    Raises:
+        ProcessNotFound: There is no such shell.
+        InvalidRequest: The filter is too long.
+    """
     process = await _find(call, asked.bash_id)
     record = process.record  # before the output: a complete record goes with all of it
     start = call.runner.memory.shown(call.caller, process.process_id)
@@ -91,6 +103,7 @@ async def bash_output(call: ToolCall, asked: BashOutputArguments) -> Outcome:
         begin = BEGINNING if is_over else start
         page = await read_matches(process.log, begin, asked.filter, context=0, most=SHOWN_CHARACTERS)
     call.runner.memory.note_shown(call.caller, process.process_id, page.cursor)
+    # The three words of the host's own tool; "killed" is said of what a caller has ended, whatever its exit code was.
     status = "running" if not record.is_complete else "completed" if record.exit_code == 0 else "failed"
     if record.cause is Cause.CANCEL and record.is_complete:
         status = "killed"
@@ -102,6 +115,7 @@ async def bash_output(call: ToolCall, asked: BashOutputArguments) -> Outcome:
     text = page.text(_bash_source(record.short_id), budget=SHOWN_CHARACTERS)
     if text:
         parts.append(
+            # Output that closes the element itself could pretend to be a state: then, and only then, it is escaped.
             f"<stdout>\n{html.escape(text, quote=False) if '</stdout>' in text else text}\n</stdout>"
         )
     return Outcome(text="\n\n".join(parts))
@@ -113,7 +127,12 @@ def _bash_source(name: str) -> Source:
 
 
 async def kill_shell(call: ToolCall, asked: KillShellArguments) -> Outcome:
-    """End a background command's whole tree; answers when it is gone."""
+    """End a background command's whole tree; answers when it is gone.
+
+    Raises:
+        ProcessNotFound: There is no such shell.
+        BackendUnavailable: The keeper did not say that it is gone.
+    """
     process = await _find(call, asked.shell_id)
     if process.is_ended:
         return Outcome(text=f"Shell {asked.shell_id} is not running: {_end(process)}", is_error=True)
@@ -127,6 +146,7 @@ async def exec_command(call: ToolCall, asked: ExecCommandArguments) -> Outcome:
     Cancellation: as `lean.run`.
     """
     call.runner.policy.check_line(asked.cmd)
+    # Without a TTY stdin is empty, as in codex: a program that reads ends, and does not wait for input that cannot come.
     stdio = "pty" if asked.tty else "pipes"
     options = _OPTIONS if asked.workdir is None else RunOptions(cwd=asked.workdir)
     if asked.shell is None and not asked.login:
@@ -149,6 +169,7 @@ async def write_stdin(call: ToolCall, asked: WriteStdinArguments) -> Outcome:
     start = call.runner.memory.shown(call.caller, process.process_id)
     if asked.chars:
         await call.runner.engine.as_(call.caller.owner).write(process, asked.chars.encode())
+    # Only what is written from here on answers the characters; what came earlier is shown, but ends no wait.
     before = Cursor(process.log.size(0), process.log.size(1)) if asked.chars else start
     if asked.chars or start == Cursor(
         process.log.size(0), process.log.size(1)
@@ -221,11 +242,13 @@ async def _find(call: ToolCall, name: str) -> Process:
     Raises:
         ProcessNotFound: The caller's project has none of that id.
     """
+    # Models repeat an id as they like: "p7", "P7", "7".
     number = name.strip().lower().removeprefix("p")
     if number.isascii() and number.isdigit():
         wanted = ProcessFilter(
             principal=call.caller.principal,
             project=call.caller.project_root,
+            # SQLite's integers have 64 bits: a larger number is one that no process has.
             number=min(int(number), 2**62),
             detached=True,
         )

@@ -75,12 +75,14 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
         if is_new and wait_s > 0:
             await call.leave(process)
         raise
+    # Before the output is read: an end that comes in between is reported by the next call, together with its last lines.
     is_complete = process.is_complete
     task_call = TaskCall(tool="run", budget=asked.budget or 0, raw=asked.raw)
     page = await read_page(process.log, BEGINNING, raw=asked.raw)
     remark = "" if is_new else _ran(process.record)
     workspace = await shown_workspace(process)
     outcome = await show(call, process, page, asked.budget, workspace=workspace, remark=remark, reason=reason)
+    # A caller that has said how long it waits wants this answer, and no task in its place.
     if is_complete or asked.wait_s is not None or asked.wait_for is not None:
         return outcome
     return replace(outcome, unfinished=Unfinished(process, task_call))
@@ -96,7 +98,14 @@ async def result(runner: Runner, process: Process, call: TaskCall) -> Outcome:
 
 
 async def read(call: ToolCall, asked: ReadArguments) -> Outcome:
-    """Show output: what the session has not seen yet, or from a cursor, from the end, or by a pattern."""
+    """Show output: what the session has not seen yet, or from a cursor, from the end, or by a pattern.
+
+    Raises:
+        ProcessNotFound: The caller's project has no such process.
+        InvalidState: `no_unfiltered`: nothing was kept beside its final filter.
+
+    Cancellation: safe; nothing is noted as seen.
+    """
     process = await _find(call, asked.id)
     if not asked.unfiltered:
         return await _read(call, process, process.log, asked)
@@ -112,6 +121,7 @@ async def read(call: ToolCall, asked: ReadArguments) -> Outcome:
 
 
 async def _read(call: ToolCall, process: Process, log: OutputLog, asked: ReadArguments) -> Outcome:
+    # "100+0-400+20": the range that an omission mark names; a plain cursor has no end.
     first, _, last = (asked.cursor or "").partition("-")
     cursor = Cursor.parse(first) if first else None
     end = Cursor.parse(asked.end or last) if asked.end or last else None
@@ -128,6 +138,7 @@ async def _read(call: ToolCall, process: Process, log: OutputLog, asked: ReadArg
         is_new = cursor is None and not asked.unfiltered
         start = call.runner.memory.shown(call.caller, process.process_id) if is_new else cursor or BEGINNING
         page = await read_page(log, start, end, raw=asked.raw)
+    # Such a page leaves out lines without a mark for them, and must not be noted as seen.
     is_part = asked.unfiltered or asked.grep is not None or asked.tail is not None or end is not None
     return await show(
         call, process, page, budget, nothing=nothing, is_part=is_part, is_unfiltered=asked.unfiltered
@@ -160,10 +171,18 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
 
 
 async def send(call: ToolCall, asked: SendArguments) -> Outcome:
-    """Write to a process and show what it then writes, to its next question or its end."""
+    """Write to a process and show what it then writes, to its next question or its end.
+
+    Raises:
+        ProcessNotFound: The caller's project has no such process.
+        InvalidState: Its input is closed, or it has ended.
+
+    Cancellation: what was written stays written; the process goes on, and the answer is shown by the next look.
+    """
     process = await _find(call, asked.id)
     engine = call.runner.engine
     acting = engine.as_(call.caller.owner)
+    # Taken before the write: a fast program answers before this task runs again, and its answer must not be missed.
     before = Cursor(process.log.size(0), process.log.size(1))
     start = (
         call.runner.memory.shown(call.caller, process.process_id)
@@ -187,7 +206,15 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
 
 
 async def stop(call: ToolCall, asked: StopArguments) -> Outcome:
-    """End whole process trees, side by side; answers when they are gone, with the output that was not shown."""
+    """End whole process trees, side by side; answers when they are gone, with the output that was not shown.
+
+    An end that is refused or fails is said in its process's line; the answer is an error when that is so of all of them.
+
+    Raises:
+        ProcessNotFound: One of the ids is unknown; then nothing was ended.
+
+    Cancellation: ends that were asked for go on.
+    """
     found = [await _find(call, one) for one in asked.ids]
     grace_s = _GRACE_S if asked.grace is None else asked.grace
     ends = await asyncio.gather(*(_end(call, process, grace_s=grace_s) for process in found))

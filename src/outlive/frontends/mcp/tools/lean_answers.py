@@ -18,6 +18,7 @@ from outlive.protocols.output.body import Source, default_budget
 from outlive.server.shown_output import duration_s
 
 _SIGPIPE_CODE = 128 + 13  # of a program whose reader has left, as `head` does
+# After so many minutes a model has other work, or has ended its turn: more would be a way to forget the process.
 _MOST_MINUTES = 30  # between two looks at a process that has no news
 
 
@@ -35,7 +36,22 @@ async def show(
     is_part: bool = False,
     is_unfiltered: bool = False,
 ) -> Outcome:
-    """Return a header and a page of output, and remember that the session has seen it (unless it `is_part` of what there is)."""
+    """Return a header and a page of output, and remember that the session has seen it (unless it `is_part` of what there is).
+
+    Args:
+        call: The call that is answered.
+        process: What it is about.
+        page: The output that the answer has room for.
+        budget: Characters of output; None for as many as the kind of end deserves.
+        nothing: Said in the place of output where there is none.
+        workspace: The name of its workspace, and what it has left there.
+        remark: One more fact for the header.
+        reason: Why the wait for it is over, from which follows what to do next; None to say nothing of that.
+        shows_id: Whether the header names it in any case, as where an answer is about several.
+        is_part: Whether the page leaves out lines without a mark for them.
+        is_unfiltered: Whether the page is of what entered the final filter, not of the output.
+    """
+    # Nothing is awaited between the note below and the return: a call that is cancelled before has noted nothing.
     memory = call.runner.memory
     if memory.take_given_up(process.process_id):
         remark = remark or "the host gave up waiting, and it went on"
@@ -96,6 +112,7 @@ def _later(process: Process, count: int, following: str) -> str:
     """Return what a model does about a process that had no news for it `count` times in a row: not ask again at once."""
     if count == 1 or process.is_complete:
         return following
+    # Doubled each time: a job of a night is asked about some ten times, not every minute.
     minutes = min(2 ** (count - 2), _MOST_MINUTES)
     return f"[nothing new: do something else, and check again in {minutes} min or more]"
 
@@ -111,13 +128,17 @@ async def described(
     shows_id: bool = False,
     is_unfiltered: bool = False,
 ) -> tuple[str, str]:
-    """Return the header line and the text of a page."""
+    """Return the header line and the text of a page; of no page the text is empty.
+
+    Cancellation: safe; nothing is noted, consumed or changed.
+    """
     record = process.record
     budget = budget or default_budget(record)
     more = ", unfiltered=true" if is_unfiltered else ""
     source = Source(f'read(id="{record.short_id}"{more}')
     text = "" if page is None else page.text(source, budget=budget)
     before = "" if is_unfiltered else await _before_filter(process)
+    # Ports and descendants are the kernel's, as they are now: no record has them. Some milliseconds for a large tree.
     seen = await runner.engine.queries.observe(process)
     now = Circumstances(
         duration_s=duration_s(record),

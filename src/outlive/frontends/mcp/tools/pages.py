@@ -63,6 +63,7 @@ async def read_page(
 
     Cancellation: safe; nothing is consumed.
     """
+    # One end for the whole page: what is written meanwhile belongs to the next one, and cursors stay exact.
     now = _now(log)
     end = _earlier(end, now)
     if between(cursor, end) <= 2 * _END_BYTES:
@@ -77,6 +78,7 @@ async def read_page(
     begin = _before(log, end, cursor, _END_BYTES)
     head = await _first_lines(log, cursor, begin)
     tail = await read_lines(log, begin, end)
+    # Its first line was cut by the window; the hole's mark takes those bytes.
     if len(tail) > 1:
         tail = tail[1:]  # it begins in the middle
     hole = (head[-1].end if head else cursor, tail[0].start if tail else end)

@@ -93,7 +93,8 @@ class ToolCall:
     """One call of a tool: what it may use, its caller, and where its output goes meanwhile.
 
     `progress` reports to people how a call goes, `partial` gives a program the same output piece by piece, nothing else.
-    `has_given_up` tells of a cancelled call whether it was a host's time limit, not a person, that has cancelled it.
+    `has_given_up` tells of a cancelled call whether it was a host's time limit, not a person, that has cancelled it. It is asked
+    after the cancel, since before that it cannot be known; `progress` is None for a client that shows none.
     """
 
     runner: Runner
@@ -116,6 +117,7 @@ class ToolCall:
         An MCP session may end while its commands go on, and they stay findable (promise S4.5).
         """
         grace_s = self.runner.settings.termination_timeout_s
+        # The environment goes with the command in memory only; the record and the spec on disk name the project's root alone.
         if (project := self.caller.project) is not None:
             members |= {"caller_cwd": project.cwd, "caller_env": project.env, "project": project.root}
         return asked.make_command(

@@ -1,6 +1,8 @@
 """What a server remembers of MCP sessions while it lives: output that was shown, and calls that hosts gave up on.
 
 Nothing depends on it: after a restart output may be shown once more, and a command goes on in any case.
+What is noted here is left out of later answers, so the error that must not happen is a note of output that no host has received.
+A note too few only costs tokens: the same lines are shown once more.
 """
 
 from collections import OrderedDict
@@ -13,6 +15,7 @@ from outlive.frontends.mcp.tools.calls import Caller
 _MAX_SESSIONS = 1000
 _MAX_PROCESSES = 200
 _MAX_ABANDONED = 1000
+# When a bound is reached the oldest entry goes: its output is shown from the beginning again.
 
 
 class SessionMemory:
@@ -20,9 +23,12 @@ class SessionMemory:
 
     def __init__(self) -> None:
         """Remember nothing."""
+        # Sessions, and the processes of each, least recently shown first. A cursor is a place in the log, never a copy of output.
         self._shown: OrderedDict[str, OrderedDict[ProcessId, Cursor]] = OrderedDict()
         self._idle_waits: OrderedDict[str, int] = OrderedDict()
+        # Processes by id, which no other principal can name: the session that gave one up may be over when it is found again.
         self._given_up: OrderedDict[ProcessId, None] = OrderedDict()
+        # By principal and client, not by session: what is learned is a habit of the program, and holds for its next session.
         self._patient: set[str] = set()
 
     def shown(self, caller: Caller, process_id: ProcessId) -> Cursor:
@@ -33,6 +39,7 @@ class SessionMemory:
     def note_shown(self, caller: Caller, process_id: ProcessId, cursor: Cursor) -> None:
         """Remember that output up to `cursor` was shown; an earlier part that was read again changes nothing."""
         seen = self._shown.setdefault(_session_of(caller), OrderedDict())
+        # Each stream for itself: one of two pages may end further on in stdout, the other in stderr.
         known = seen.get(process_id, BEGINNING)
         seen[process_id] = Cursor(max(known.stdout, cursor.stdout), max(known.stderr, cursor.stderr))
         seen.move_to_end(process_id)
@@ -62,6 +69,7 @@ class SessionMemory:
 
     def take_given_up(self, process_id: ProcessId) -> bool:
         """Tell whether a host gave up on a process, once."""
+        # The stored value is None, so that True stands for "not there".
         return self._given_up.pop(process_id, True) is None
 
     def note_patience(self, caller: Caller) -> None:

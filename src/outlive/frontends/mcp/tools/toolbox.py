@@ -182,6 +182,7 @@ class Toolbox:
 
     def note_patience(self, caller: Caller, waited_s: float) -> None:
         """Learn from a call with progress, answered after `waited_s`, whether progress keeps the caller's host waiting."""
+        # The tolerance: an answer at the limit itself may have crossed the host's cancel on its way.
         limit_s = host_of(caller.client).limit_s or USUAL_LIMIT_S
         if waited_s > limit_s + LIMIT_TOLERANCE_S:
             self._runner.memory.note_patience(caller)

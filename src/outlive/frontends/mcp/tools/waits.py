@@ -37,6 +37,7 @@ _SELDOM_S = 60.0
 
 def is_listening(port: int) -> bool:
     """Tell whether anything on this machine listens on a TCP port; reads /proc, and never connects to it."""
+    # proc_net_tcp: address and port in hexadecimal digits, the port last.
     wanted = f":{port:04X}"
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError), open(table, encoding="ascii") as file:
@@ -81,6 +82,7 @@ async def until_answerable(
         leaves_to_person=leaves_to_person,
     )
     woken = asyncio.Event()
+    # Subscribed before the first look: an end between look and wait would else wake nothing until the deadline.
     unsubscribe = process.subscribers.add(woken.set)
     try:
         with engine.questions.watching(process):
@@ -131,6 +133,7 @@ class _ReadinessProbe:
             if self._finder.has_found():
                 return "text"
             await asyncio.sleep(0)  # bounded work per turn
+        # In the order of what a model can do with it: after an end nothing else matters, and a question waits for the caller.
         if process.is_complete:
             return "end"
         if process.waiting != "no" and not self._is_left_to_person():
@@ -244,6 +247,7 @@ class _Finder:
             seen = self._ends[chunk.stream] + self._decoders[chunk.stream].decode(chunk.data)
             if self._text in seen:
                 return True
+            # A text may begin at the end of one chunk and go on in the next, as far apart as the reads of the keeper cut it.
             keep = len(self._text) - 1
             self._ends[chunk.stream] = seen[-keep:] if keep else ""
         return False
@@ -258,7 +262,10 @@ _BLANK = re.compile(r"\s+")
 async def reporting(
     processes: list[Process], progress: Progress | None, *, every_s: float
 ) -> AsyncIterator[None]:
-    """Report the newest line of output to a client that shows progress, at least every `every_s`, while the block runs."""
+    """Report the newest line of output to a client that shows progress, at least every `every_s`, while the block runs.
+
+    A slow client delays its own reports only: a report waits for the one before it. Nothing is reported after the block.
+    """
     if progress is None:
         yield
         return

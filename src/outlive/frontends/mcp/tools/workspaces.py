@@ -75,8 +75,10 @@ async def enter_folder(call: ToolCall, command: Command) -> Command:
     is_bash = os.path.basename(engine.starts.shell) == "bash"
     if profile.strength >= Profile.WORKSPACE.strength or not is_bash:
         return command
+    # By the MCP session: two windows of a host on one project do not change each other's folder.
     name = f":{call.caller.connection_id or ''}"  # no name of a workspace begins so
     state = await _find(engine, name, call.caller, counts=_ended_by_itself)
+    # A folder that was removed meanwhile would make every later command fail, with no way for the model to leave it.
     cwd = None if state is None or not await asyncio.to_thread(os.path.isdir, state.cwd) else state.cwd
     if _MOVES.search(command.line or "") is None:  # it ends where it begins, and needs no shell that says so
         return replace(command, cwd=cwd)
@@ -109,6 +111,7 @@ async def _find(
             before=before,
         )
         page = await engine.queries.list(wanted, limit=_PAGE)
+        # Pages come by start, but the last to end has left the state: of two side by side the slower one counts.
         by_end = sorted(
             filter(counts or _counts, page), key=lambda record: record.ended_at or record.created_at
         )

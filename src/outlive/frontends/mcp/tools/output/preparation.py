@@ -48,6 +48,7 @@ def joined_binary(log: OutputLog, head: list[Line], tail: list[Line]) -> list[Li
         return None
     stream, begin = _place(head[-1].end, tail[0].start)
     end = tail[0].start.stderr if stream else tail[0].start.stdout
+    # A log of gigabytes is not read for one line of an answer: samples from all over it decide.
     for place in range(begin, end, max(_SAMPLE_BYTES, (end - begin) // _SAMPLES)):
         data, _ = log.look(stream, min(_SAMPLE_BYTES, end - place), place)
         # A piece of a few bytes between the two says nothing.

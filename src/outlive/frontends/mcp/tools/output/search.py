@@ -47,6 +47,7 @@ class Search:
         deadline = clock() + _SEARCH_S
         async for turn in turns(log, start, end):
             await self._take(turn)
+            # After the turn was taken: a search that stops here is gone on with behind it, without a line lost or found twice.
             self.position = turn.end
             if clock() > deadline or between(start, self.position) >= _SEARCH_BYTES:
                 break
@@ -64,6 +65,7 @@ class Search:
         """Tell whether a line of a turn may match, without making lines of it: most of a long log has no match."""
         for stream in (0, 1):
             data = turn.stream(stream).replace(b"\r\n", b"\n")
+            # "er\x1b[1mror" is shown as "error": only the stripped lines can tell whether they match.
             if not self._is_raw and any(sign in data for sign in _STRIPPED):
                 return True
             if self._pattern.is_in(data):

@@ -87,6 +87,7 @@ async def turns(log: OutputLog, start: Cursor, end: Cursor) -> AsyncIterator[Tur
         chunks = [one for chunk in read if (one := _within(chunk, ends[chunk.stream])) is not None]
         if not chunks:
             return
+        # The rest is read again with the next turn: at most one line twice, where no state has to be kept between turns.
         chunks[-1] = _whole_lines(chunks[-1])
         after = OutputChunk.after(position, chunks)
         yield Turn(start=position, end=after, chunks=chunks)
