@@ -348,3 +348,26 @@ async def test_what_a_hosts_time_limit_gives_up_goes_on_and_says_so(toolbox: Too
     async with asyncio.timeout(_SOON_S):
         await cancelled(has_given_up=False)
     assert (await say(toolbox, "wait", caller, ids=["p1"], wait_s=5)).startswith("[p1 stopped by you")
+
+
+@pytest.mark.promise("S4.13.shown")
+async def test_what_an_answer_that_reaches_no_client_would_have_shown_is_shown_by_the_next(
+    toolbox: Toolbox,
+) -> None:
+    """A client that has cancelled a call, or has left, reads no answer to it."""
+    caller = a_caller()
+    async with asyncio.timeout(_SOON_S):
+        outcome = await toolbox.call("run", {"command": "echo o$((1))e"}, caller, is_unheard=lambda: True)
+    assert outcome.text == "[exit 0]\no1e"
+    assert (await say(toolbox, "read", caller, id="p1")).endswith("o1e")
+    assert (await say(toolbox, "read", caller, id="p1")).endswith("[nothing new]")
+
+
+@pytest.mark.promise("S4.13.shown")
+async def test_a_read_further_on_hides_nothing_that_lies_before_it(toolbox: Toolbox) -> None:
+    caller = a_caller()
+    await say(toolbox, "run", caller, command="echo first; echo second", wait_s=0)
+    await say(toolbox, "wait", caller, ids=["p1"], wait_s=0, budget=100)
+    caller = replace(caller, connection_id="another session")
+    assert (await say(toolbox, "read", caller, id="p1", cursor="6.0")).endswith("\nsecond")
+    assert (await say(toolbox, "read", caller, id="p1")).endswith("\nfirst\nsecond")

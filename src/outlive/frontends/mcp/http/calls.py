@@ -50,6 +50,7 @@ class InFlight:
         tool: The tool that it calls, once there is a task.
         task: The tool call in it, once there is one.
         is_given_up: The host has lost its patience: what the call has started goes on.
+        has_left: The connection that waited for the answer is lost, and no other one gets it.
     """
 
     table: dict[_Key, "InFlight"]
@@ -61,10 +62,15 @@ class InFlight:
     tool: str = ""
     task: asyncio.Task[Outcome | Exception] | None = None
     is_given_up: bool = False
+    has_left: bool = False
 
     def is_cancelled(self) -> bool:
         """Tell whether its caller has cancelled it; a method, because that changes while a task waits."""
         return self.note is not None
+
+    def is_unheard(self) -> bool:
+        """Tell whether no answer reaches the client: it has left, or has cancelled and waits for none."""
+        return self.has_left or self.is_cancelled()
 
     def close(self) -> None:
         """Be found no more: it was answered. What it left running is found in the registry."""
@@ -251,6 +257,7 @@ class Calls:
                 progress=progress,
                 has_given_up=lambda: call.is_given_up,
                 partial=partial,
+                is_unheard=call.is_unheard,
             )
         except Exception as error:  # noqa: BLE001 -- raised again where the call is awaited
             return error

@@ -257,6 +257,7 @@ class HandshakeMessages:
 
         response = await self._outlast(work(), exchange, stream)
         if response is None:
+            request.has_left = True
             return
         if request.is_cancelled() and not exchange.is_raw:
             # A cancelled request gets no response (MCP revision 2025-11-25, "Cancellation"); the HTTP one ends empty.

@@ -60,7 +60,7 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
     # Read after the wait: what came in between is shown, and the note below ends where the page does.
     page = await read_page(process.log, BEGINNING)
     text = page.text(_bash_source(name), budget=SHOWN_CHARACTERS)
-    call.runner.memory.note_shown(call.caller, process.process_id, page.cursor)
+    call.note_shown(process.process_id, page.excerpt.start, page.cursor)
     if not process.is_complete:
         state = (
             "waits for input"
@@ -102,7 +102,7 @@ async def bash_output(call: ToolCall, asked: BashOutputArguments) -> Outcome:
         is_over = record.is_complete and start == Cursor(process.log.size(0), process.log.size(1))
         begin = BEGINNING if is_over else start
         page = await read_matches(process.log, begin, asked.filter, context=0, most=SHOWN_CHARACTERS)
-    call.runner.memory.note_shown(call.caller, process.process_id, page.cursor)
+    call.note_shown(process.process_id, page.excerpt.start, page.cursor)
     # The three words of the host's own tool; "killed" is said of what a caller has ended, whatever its exit code was.
     status = "running" if not record.is_complete else "completed" if record.exit_code == 0 else "failed"
     if record.cause is Cause.CANCEL and record.is_complete:
@@ -210,7 +210,7 @@ def _patience_seconds(call: ToolCall, asked_s: float | None) -> float:
 
 async def _executed(call: ToolCall, process: Process, start: Cursor, budget: int) -> Outcome:
     page = await read_page(process.log, start)
-    call.runner.memory.note_shown(call.caller, process.process_id, page.cursor)
+    call.note_shown(process.process_id, page.excerpt.start, page.cursor)
     record = process.record
     waits = (
         ""

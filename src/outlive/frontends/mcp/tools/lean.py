@@ -121,7 +121,7 @@ async def read(call: ToolCall, asked: ReadArguments) -> Outcome:
 
 
 async def _read(call: ToolCall, process: Process, log: OutputLog, asked: ReadArguments) -> Outcome:
-    # "100+0-400+20": the range that an omission mark names; a plain cursor has no end.
+    # "100.0-400.20": the range that an omission mark names; a plain cursor has no end.
     first, _, last = (asked.cursor or "").partition("-")
     cursor = Cursor.parse(first) if first else None
     end = Cursor.parse(asked.end or last) if asked.end or last else None

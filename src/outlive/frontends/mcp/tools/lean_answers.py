@@ -36,7 +36,7 @@ async def show(
     is_part: bool = False,
     is_unfiltered: bool = False,
 ) -> Outcome:
-    """Return a header and a page of output, and remember that the session has seen it (unless it `is_part` of what there is).
+    """Return a header and a page of output, and note that the answer shows it (unless it `is_part` of what there is).
 
     Args:
         call: The call that is answered.
@@ -51,7 +51,6 @@ async def show(
         is_part: Whether the page leaves out lines without a mark for them.
         is_unfiltered: Whether the page is of what entered the final filter, not of the output.
     """
-    # Nothing is awaited between the note below and the return: a call that is cancelled before has noted nothing.
     memory = call.runner.memory
     if memory.take_given_up(process.process_id):
         remark = remark or "the host gave up waiting, and it went on"
@@ -66,7 +65,7 @@ async def show(
         is_unfiltered=is_unfiltered,
     )
     if not is_part:
-        memory.note_shown(call.caller, process.process_id, page.cursor)
+        call.note_shown(process.process_id, page.excerpt.start, page.cursor)
     if reason == "question" and process.waiting == "password":
         call.runner.engine.questions.note_asked(
             process

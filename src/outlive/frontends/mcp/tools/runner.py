@@ -12,10 +12,11 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from outlive.core.command import Command
+from outlive.core.cursor import Cursor
 from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.engine import Engine, Process, ProcessFilter
@@ -94,7 +95,8 @@ class ToolCall:
 
     `progress` reports to people how a call goes, `partial` gives a program the same output piece by piece, nothing else.
     `has_given_up` tells of a cancelled call whether it was a host's time limit, not a person, that has cancelled it. It is asked
-    after the cancel, since before that it cannot be known; `progress` is None for a client that shows none.
+    after the cancel, since before that it cannot be known; `progress` is None for a client that shows none. `shown` is what the
+    answer shows of each process's output, from one cursor to another: `Toolbox.call` takes it into the session's memory.
     """
 
     runner: Runner
@@ -102,6 +104,11 @@ class ToolCall:
     progress: Progress | None = None
     has_given_up: Callable[[], bool] = _never
     partial: Progress | None = None
+    shown: dict[ProcessId, tuple[Cursor, Cursor]] = field(default_factory=dict)
+
+    def note_shown(self, process_id: ProcessId, start: Cursor, end: Cursor) -> None:
+        """Note which output of a process the answer shows; the session has seen it once it is answered."""
+        self.shown[process_id] = (start, end)
 
     def make_command(
         self,

@@ -36,11 +36,17 @@ class SessionMemory:
         seen = self._shown.get(_session_of(caller))
         return BEGINNING if seen is None else seen.get(process_id, BEGINNING)
 
-    def note_shown(self, caller: Caller, process_id: ProcessId, cursor: Cursor) -> None:
-        """Remember that output up to `cursor` was shown; an earlier part that was read again changes nothing."""
+    def note_shown(self, caller: Caller, process_id: ProcessId, start: Cursor, cursor: Cursor) -> None:
+        """Remember that output from `start` to `cursor` was shown.
+
+        An earlier part that was read again changes nothing. Nor does a part further on: what lies before it was not shown yet, and
+        the next answer begins there.
+        """
         seen = self._shown.setdefault(_session_of(caller), OrderedDict())
-        # Each stream for itself: one of two pages may end further on in stdout, the other in stderr.
         known = seen.get(process_id, BEGINNING)
+        if start.stdout > known.stdout or start.stderr > known.stderr:
+            return
+        # Each stream for itself: one of two pages may end further on in stdout, the other in stderr.
         seen[process_id] = Cursor(max(known.stdout, cursor.stdout), max(known.stderr, cursor.stderr))
         seen.move_to_end(process_id)
         self._shown.move_to_end(_session_of(caller))

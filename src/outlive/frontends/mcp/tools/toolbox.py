@@ -213,6 +213,7 @@ class Toolbox:
         progress: Progress | None = None,
         has_given_up: Callable[[], bool] = lambda: False,
         partial: Progress | None = None,
+        is_unheard: Callable[[], bool] = lambda: False,
     ) -> Outcome:
         """Run a tool.
 
@@ -225,6 +226,7 @@ class Toolbox:
             progress: Gets new output while the call waits, coalesced, and something at least every 60 s.
             has_given_up: Tells of a call that is cancelled whether its host's patience was at its end (`ToolCall`).
             partial: Gets the output alone while a documented tool waits, coalesced.
+            is_unheard: Tells whether no answer reaches the client any more: then the session has seen nothing of it.
 
         Raises:
             UnknownTool: There is no such tool.
@@ -243,14 +245,23 @@ class Toolbox:
             )
             return failed(error)
         asked = None
+        tool_call = ToolCall(self._runner, caller, progress, has_given_up)
         try:
             asked = read_arguments(arguments, tool.arguments, listed=tool.listed)
             outcome = await tool.answer(
                 ToolCall(self._runner, caller, progress, has_given_up, partial), asked
             )
+            outcome = await tool.answer(tool_call, asked)
         except OutliveError as error:
             outcome = tool.refuse(error, asked)
-        return await self._tasks.adopt(outcome) if caller.has_tasks else outcome
+            tool_call.shown.clear()
+        if caller.has_tasks:
+            outcome = await self._tasks.adopt(outcome)
+        # At the very end: a call that fails or is cancelled halfway has shown nothing, nor has one that became a task.
+        if outcome.task is None and not is_unheard():
+            for process_id, (start, end) in tool_call.shown.items():
+                self._runner.memory.note_shown(caller, process_id, start, end)
+        return outcome
 
     async def start_background(self, arguments: Mapping[str, object], caller: Caller) -> Process:
         """Start execute_background_linux_shell_command for an endpoint that streams it itself (promise S4.3).
