@@ -245,12 +245,9 @@ class Toolbox:
             )
             return failed(error)
         asked = None
-        tool_call = ToolCall(self._runner, caller, progress, has_given_up)
+        tool_call = ToolCall(self._runner, caller, progress, has_given_up, partial)
         try:
             asked = read_arguments(arguments, tool.arguments, listed=tool.listed)
-            outcome = await tool.answer(
-                ToolCall(self._runner, caller, progress, has_given_up, partial), asked
-            )
             outcome = await tool.answer(tool_call, asked)
         except OutliveError as error:
             outcome = tool.refuse(error, asked)
