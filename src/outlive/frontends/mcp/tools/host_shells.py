@@ -6,6 +6,7 @@ is found under its id, also after a restart of host or server. A Bash command be
 
 import asyncio
 import html
+import os
 from dataclasses import replace
 
 from outlive.core.cursor import BEGINNING, Cursor
@@ -56,7 +57,7 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
     name = process.record.short_id
     if asked.run_in_background:
         return Outcome(text=f"Command running in background with ID: {name}")
-    reason = await _answerable(call, process, wait_s=_patience_seconds(call, None))
+    reason = await _answerable(call, process, wait_s=_patience_seconds(call, None), is_own=True)
     # Read after the wait: what came in between is shown, and the note below ends where the page does.
     page = await read_page(process.log, BEGINNING)
     text = page.text(_bash_source(name), budget=SHOWN_CHARACTERS)
@@ -153,9 +154,13 @@ async def exec_command(call: ToolCall, asked: ExecCommandArguments) -> Outcome:
         command = call.make_command(options, line=asked.cmd, stdio=stdio, keeps_unfiltered=True)
     else:
         argv = (asked.shell or "bash", "-lc" if asked.login else "-c", asked.cmd)
+        own = os.path.basename(call.runner.engine.starts.shell)
+        if asked.shell not in {None, own, f"/bin/{own}", f"/usr/bin/{own}"}:
+            # Another program may make anything of the line: `python3 -c`, `rm -c -rf`. It has to pass on its own.
+            call.runner.policy.check_argv(argv)
         command = call.make_command(options, argv=argv, stdio=stdio, title=asked.cmd)
     process, _ = await call.start(replace(command, grace_s=_GRACE_S), in_background=False)
-    await _answerable(call, process, wait_s=_patience_seconds(call, asked.wait_s))
+    await _answerable(call, process, wait_s=_patience_seconds(call, asked.wait_s), is_own=True)
     return await _executed(call, process, BEGINNING, asked.budget)
 
 
@@ -174,7 +179,9 @@ async def write_stdin(call: ToolCall, asked: WriteStdinArguments) -> Outcome:
     if asked.chars or start == Cursor(
         process.log.size(0), process.log.size(1)
     ):  # else there is something to show at once
-        await _answerable(call, process, wait_s=_patience_seconds(call, asked.wait_s), start=before)
+        await _answerable(
+            call, process, wait_s=_patience_seconds(call, asked.wait_s), is_own=False, start=before
+        )
     return await _executed(call, process, start, asked.budget)
 
 
@@ -183,16 +190,17 @@ _OPTIONS = RunOptions()
 
 
 async def _answerable(
-    call: ToolCall, process: Process, *, wait_s: float, start: Cursor = BEGINNING
+    call: ToolCall, process: Process, *, wait_s: float, is_own: bool, start: Cursor = BEGINNING
 ) -> Reason:
-    """Wait for what a model can act on; what a cancelled call has started is ended, unless its host gave up."""
+    """Wait for what a model can act on; what a cancelled call has started (`is_own`) is ended, unless its host gave up."""
     try:
         async with reporting([process], call.progress, every_s=_REPORT_S):
             return await until_answerable(
                 call.runner.engine, process, wait_s=wait_s, start=start, heeds_servers=True
             )
     except asyncio.CancelledError:
-        if process.record.owner.request_id == call.caller.request_id:  # this very call has started it
+        # Ids of requests say nothing here: a host that was restarted counts from the beginning again.
+        if is_own:
             await call.leave(process)
         raise
 
