@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 
 from outlive.core.identity import short_name
-from outlive.core.lifecycle import Cause
+from outlive.core.lifecycle import Cause, State
 from outlive.engine import Engine
+from outlive.engine.processes.process import until
+from outlive.frontends.mcp.http.calls import Calls
 from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings, lean, waits
 from outlive.frontends.mcp.tools.waits import WaitBounds, patience_of
 from tests.mcp_tools.calling import a_caller, answer, live_process, newest_process, say, seen, short_id
@@ -371,3 +373,28 @@ async def test_a_read_further_on_hides_nothing_that_lies_before_it(toolbox: Tool
     caller = replace(caller, connection_id="another session")
     assert (await say(toolbox, "read", caller, id="p1", cursor="6.0")).endswith("\nsecond")
     assert (await say(toolbox, "read", caller, id="p1")).endswith("\nfirst\nsecond")
+
+
+@pytest.mark.promise("S4.13.waits")
+async def test_a_time_limit_that_is_told_twice_or_late_ends_nothing(toolbox: Toolbox, engine: Engine) -> None:
+    """A relay repeats a cancel until it has the answer, and a host's notice may cross the answer on its way."""
+    calls = Calls(toolbox)
+    for number, is_late in enumerate((False, True)):
+        caller = replace(a_caller(), request_id=f"{number}")
+        arguments = {"command": "echo up; sleep 300", "wait_s": 0.2 if is_late else 45}
+        call = asyncio.create_task(calls.call("run", arguments, caller, None))
+        async with asyncio.timeout(_SOON_S):
+            process = await live_process(engine, caller)
+            await seen(process, "up")
+            if is_late:
+                await call
+            for _ in range(2):
+                await calls.cancel(caller, reason="Request timed out")
+                await call
+            assert process.state is State.RUNNING
+            if is_late:  # a person's cancel ends what an answered call has left running (S4.6)
+                await calls.cancel(caller, reason="")
+                await until(process, lambda one: one.is_ended)
+            else:
+                await engine.controls.cancel(process, grace_s=0)
+    await calls.close()

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +27,9 @@ from outlive.protocols.mcp.hosts import host_of, is_timeout_reason, names_known_
 from outlive.protocols.mcp.texts import TERMINATED
 
 _Key = tuple[str, str | None, str | None]
+
+# A relay repeats a cancel for 7.5 s, and a notice that has crossed an answer comes at once: few calls end in that time.
+_MAX_OVER = 256
 
 
 def terminated(outcome: Outcome) -> Outcome:
@@ -87,6 +91,8 @@ class Calls:
         self._toolbox = toolbox
         self._tasks: set[asyncio.Task[Outcome | Exception]] = set()
         self._in_flight: dict[_Key, InFlight] = {}
+        # Calls of tools for models that are over, newest last: a host's time-out may cross their answer, or be sent twice.
+        self._over: OrderedDict[_Key, InFlight] = OrderedDict()
 
     async def close(self) -> None:
         """Let go of what is in flight; what it started goes on."""
@@ -131,6 +137,8 @@ class Calls:
             else:
                 call = own.enter_context(contextlib.closing(self.expect(caller)))
             call.tool = name
+            if self._toolbox.is_for_models(name):
+                own.callback(self._keep, call)
             outcome = await self._run(call, self._settle(name, arguments, caller, progress, call, partial))
             if progress is not None and not call.is_cancelled():
                 self._toolbox.note_patience(caller, asyncio.get_running_loop().time() - call.begun_at)
@@ -170,6 +178,9 @@ class Calls:
         """
         note = f"Cancelled by the client: {reason[:200]}" if reason else "Cancelled by the client."
         call = self._in_flight.get(_key_of(caller))
+        over = self._over.get(_key_of(caller)) if call is None else None
+        if over is not None and (over.is_given_up or is_timeout_reason(reason)):
+            return  # what it has started goes on, as if this had come in time
         # Before a word of it is noted: a request that is marked as cancelled starts nothing, or ends what it starts.
         process = await self._checked(call, caller)
         if call is not None:
@@ -184,6 +195,13 @@ class Calls:
             await self.end(process, caller, note=note)
         elif call is not None and call.task is not None:
             call.task.cancel()  # it has not started anything yet, or waits for what others started
+
+    def _keep(self, call: InFlight) -> None:
+        """Remember a call that is over, for as long as its cancel may still be on the way."""
+        self._over[call.key] = call
+        self._over.move_to_end(call.key)
+        if len(self._over) > _MAX_OVER:
+            self._over.popitem(last=False)
 
     def _is_given_up(self, call: InFlight, *, reason: str) -> bool:
         """Tell whether a cancel is a host's time limit: a person who cancels wants the end, a clock knows nothing of the command.
