@@ -369,7 +369,7 @@ async def test_what_an_answer_that_reaches_no_client_would_have_shown_is_shown_b
 async def test_a_read_further_on_hides_nothing_that_lies_before_it(toolbox: Toolbox) -> None:
     caller = a_caller()
     await say(toolbox, "run", caller, command="echo first; echo second", wait_s=0)
-    await say(toolbox, "wait", caller, ids=["p1"], wait_s=0, budget=100)
+    await say(toolbox, "wait", caller, ids=["p1"], wait_s=5, budget=100)
     caller = replace(caller, connection_id="another session")
     assert (await say(toolbox, "read", caller, id="p1", cursor="6.0")).endswith("\nsecond")
     assert (await say(toolbox, "read", caller, id="p1")).endswith("\nfirst\nsecond")
