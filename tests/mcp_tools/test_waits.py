@@ -398,3 +398,15 @@ async def test_a_time_limit_that_is_told_twice_or_late_ends_nothing(toolbox: Too
             else:
                 await engine.controls.cancel(process, grace_s=0)
     await calls.close()
+
+
+@pytest.mark.promise("S4.13.waits")
+async def test_a_wait_for_a_text_in_a_flood_ends_at_its_time(toolbox: Toolbox, engine: Engine) -> None:
+    """`yes` writes faster than a text can be looked for: the wait must not run behind it for ever."""
+    caller = a_caller()
+    try:
+        async with asyncio.timeout(_SOON_S):
+            text = await say(toolbox, "run", caller, command="yes", wait_for="needle", wait_s=1)
+    finally:
+        await engine.controls.cancel(await live_process(engine, caller), grace_s=0)
+    assert text.startswith("[p1 running")

@@ -19,7 +19,6 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import Engine, OutputChunk, Process
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.tools.calls import Caller, Progress
-from outlive.frontends.mcp.tools.pages import has_more
 from outlive.protocols.mcp.hosts import host_of
 from outlive.protocols.mcp.lean import WaitFor
 from outlive.protocols.plain import strip_ansi
@@ -129,7 +128,9 @@ class _ReadinessProbe:
         """Return why the wait is over; None while it is not."""
         process, wanted = self._process, self._wanted
         self._note_output()
-        while self._finder.is_behind:
+        # What is there now, and no more: behind a flood this loop would never end, and no deadline be seen.
+        now = Cursor(process.status.stdout_bytes, process.status.stderr_bytes)
+        while self._finder.is_before(now):
             if self._finder.has_found():
                 return "text"
             await asyncio.sleep(0)  # bounded work per turn
@@ -232,10 +233,10 @@ class _Finder:
         self._ends = ["", ""]
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is output that was not looked at."""
-        return bool(self._text) and has_more(self._process, self._cursor)
+    def is_before(self, end: Cursor) -> bool:
+        """Tell whether there is output before `end` that was not looked at."""
+        seen = self._cursor
+        return bool(self._text) and (seen.stdout < end.stdout or seen.stderr < end.stderr)
 
     def has_found(self) -> bool:
         """Look at the next 64 KiB."""
