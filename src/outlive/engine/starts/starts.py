@@ -13,8 +13,8 @@ import time
 from dataclasses import replace
 
 from outlive.backends.contract import Backend
-from outlive.core.command import ApprovalState, Command, Profile
-from outlive.core.errors import InvalidRequest, OutliveError
+from outlive.core.command import ApprovalState, Command, NotifyEvent, Profile
+from outlive.core.errors import InvalidRequest, OutliveError, StartFailed
 from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
@@ -381,9 +381,8 @@ class Starts:
         self._table.processes.enter(process)
         if command.group is not None:
             self._queue.count(process)
-        if command.notify and (failed := await self._notices.owe(process, command.notify)) is not None:
-            self._outcomes.settle(process, failed)
-            raise failed
+        if command.notify:
+            await self._owe(process, command.notify)
         await self._backend.start(
             process_id,
             spec,
@@ -393,6 +392,18 @@ class Starts:
             backend=record.location.backend,
         )
         return process
+
+    async def _owe(self, process: Process, events: tuple[NotifyEvent, ...]) -> None:
+        """Note what is owed for a start that has its place already; without that it is given up, and the place is free."""
+        try:
+            failed = await self._notices.owe(process, events)
+        except asyncio.CancelledError:
+            # The backend, which settles every start that it was asked for, knows nothing of this one yet.
+            self._outcomes.settle(process, StartFailed("start_failed", "The start was cancelled."))
+            raise
+        if failed is not None:
+            self._outcomes.settle(process, failed)
+            raise failed
 
 
 def _key_of(process_id: ProcessId) -> bytes:

@@ -1,0 +1,26 @@
+"""What a start that asks for notices leaves behind when its caller goes away in between."""
+
+import asyncio
+
+from outlive.core.command import Command
+from outlive.core.lifecycle import State
+from tests.engine.engines import ME, an_engine
+from tests.keeper.house import House
+
+
+async def test_a_start_that_is_cancelled_while_its_notice_is_noted_takes_no_place(own_house: House) -> None:
+    """Else it would count among the processes that may live, for ever, as one that is starting."""
+    async with an_engine(own_house.state_dir, notify_on=frozenset({"end"}), max_processes=1) as engine:
+        start = asyncio.create_task(engine.starts.start(Command(line="sleep 300", notify=("end",)), owner=ME))
+        async with asyncio.timeout(10):
+            while not (live := list(engine.queries.live())):  # noqa: ASYNC110 -- there is no event for it
+                await asyncio.sleep(0)
+            # The note is a file, written in a thread: nothing was asked of the keeper yet.
+            start.cancel()
+            await asyncio.gather(start, return_exceptions=True)
+            assert start.cancelled()
+            assert live[0].state is State.FAILED_TO_START
+            assert list(engine.queries.live()) == []
+            process = await engine.starts.start(Command(line="true", notify=("end",)), owner=ME)
+            await engine.queries.wait(process)
+        assert process.record.exit_code == 0
