@@ -29,7 +29,8 @@ class HostProject:
     def headers(self) -> list[tuple[str, str]]:
         """Return the headers that show it; the first caller sends it, and others wait for that.
 
-        Raises OSError and OutliveError as `Server.dial` and the connection do; where no server runs it is sent later.
+        Raises OSError and OutliveError as `Server.dial` and the connection do, and OSError where the server cannot take it now;
+        where no server runs it is sent later.
         """
         with self._sending:
             if not self._is_known:
@@ -47,6 +48,9 @@ class HostProject:
             exchange.send(self._content, [], method="PUT")
             answer = exchange.read_answer()
             body = exchange.read_body()
+        if answer.status >= 500 or answer.status == 429:  # RFC 6585, section 4: too many requests
+            # Overloaded, or on its way down: another try may do. To go on would run commands in another project's folder.
+            raise OSError(f"it took no project (HTTP {answer.status})")
         # A server of an earlier version knows no projects: its commands run in its own folder, as they always did.
         self._name = json.loads(body)["project"] if answer.status == 200 else None
         self._is_known = True

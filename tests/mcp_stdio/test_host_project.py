@@ -1,0 +1,47 @@
+"""`HostProject`: what a relay shows of its host to a server that takes it, cannot take it now, or never will."""
+
+import socket
+import threading
+
+import pytest
+
+from outlive.discovery.server import Server
+from outlive.frontends.mcp.stdio.handshake import HostProject
+from outlive.protocols.mcp.project import PROJECT_HEADER
+
+_BUSY = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\n\r\n{}"
+_OLD = b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 2\r\n\r\n{}"
+_TAKEN = b'HTTP/1.1 200 OK\r\ncontent-length: 16\r\n\r\n{"project":"ab"}'
+
+
+class _AnsweringServer(Server):
+    """Answers each connection with the next of some answers."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self._answers = list(answers)
+
+    def connect(self, **_: object) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        threading.Thread(target=_serve, args=(ours, self._answers.pop(0)), daemon=True).start()
+        return theirs
+
+
+def _serve(connection: socket.socket, answer: bytes) -> None:
+    with connection:
+        connection.recv(65536)
+        connection.sendall(answer)
+
+
+def test_a_project_that_a_busy_server_did_not_take_is_sent_again() -> None:
+    """Without it the host's commands would run in the server's own folder."""
+    project = HostProject(_AnsweringServer(_BUSY, _BUSY, _TAKEN), b"{}")
+    for _ in range(2):
+        with pytest.raises(OSError, match="503"):
+            project.headers()
+    assert project.headers() == [(PROJECT_HEADER, "ab")]
+
+
+def test_a_server_that_knows_no_projects_is_asked_once() -> None:
+    project = HostProject(_AnsweringServer(_OLD), b"{}")
+    assert project.headers() == []
+    assert project.headers() == []
