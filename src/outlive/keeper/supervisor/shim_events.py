@@ -60,7 +60,7 @@ class ShimEvents:
                     )
                 case ["empty"]:
                     self._endings.emptied(process)
-                case ["process", "rw"]:
+                case ["kept", "rw"]:
                     use_relay(process)
                 case ["born", letters] if shim.is_inside and not process.pid:
                     held = dict(zip(letters, fds, strict=True))

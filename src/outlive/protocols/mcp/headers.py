@@ -57,7 +57,7 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
             "output lost" if record.lost_bytes is None else f"{record.lost_bytes} bytes of output lost"
         )
     if not record.is_reachable:
-        parts.append("unreachable: its node is away, this is what was known last")
+        parts.append("reachable=false (its node is away: this is what was known last)")
     elif record.is_unknown:
         parts.append("not found again yet: this is what was known last")
     if now.workspace is not None:

@@ -133,6 +133,8 @@ class _ReadinessProbe:
         while self._finder.is_before(now):
             if self._finder.has_found():
                 return "text"
+            if self._clock() >= self._deadline and not self._process.is_complete:
+                return "time"  # a flood is written faster than it is looked through
             await asyncio.sleep(0)  # bounded work per turn
         # In the order of what a model can do with it: after an end nothing else matters, and a question waits for the caller.
         if process.is_complete:

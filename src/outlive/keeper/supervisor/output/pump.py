@@ -66,7 +66,7 @@ def unread_of(stream: Stream) -> int:
 
 
 def offer_relay(stream: Stream) -> None:
-    """Make a relay for a pipe in full flow, and ask the shim to hold it; it is used once the shim has answered `process`.
+    """Make a relay for a pipe in full flow, and ask the shim to hold it; it is used once the shim has answered `kept`.
 
     A shim of an earlier version does not answer, and the stream goes on without. Only stdout of a process can have one.
     """
