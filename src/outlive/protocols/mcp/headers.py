@@ -50,6 +50,8 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
         parts.append(now.remark)
     if record.sandbox.profile is not Profile.OPEN:
         parts.append(f"sandbox {record.sandbox.profile}")
+    elif record.sandbox.features:  # limits alone, by what holds them
+        parts.append(f"limited by {', '.join(record.sandbox.features)}")
     if record.location != HERE:
         parts.append(f"on {record.location.backend}")
     if record.output_lost:
