@@ -66,7 +66,7 @@ def test_the_lean_tools_of_mcp_run_there(place: Place) -> None:
     """`run` with a bound of waiting, then `wait`."""
     caller = RawCaller.begin(place.near.mcp_url)
     answer = caller.call("run", command="echo hello; exit 3", cwd=str(place.folder))
-    assert re.fullmatch(r"\[(p\d+ )?exit 3(, on \w+)?\]\nhello", answer.text), answer.text
+    assert re.fullmatch(r"\[(p\d+ )?exit 3(, sandbox \w+)?(, on \w+)?\]\nhello", answer.text), answer.text
     shell = caller.call("execute_linux_shell_command", cmd="echo out; echo err >&2; exit 4")
     assert (shell.text, shell.json["result"]["isError"]) == ("out\n\nSTDERR:\nerr", True)
 
