@@ -38,7 +38,9 @@ def test_a_client_goes_on_after_the_server_was_killed_without_a_new_handshake(
         own_server.start()
         before = proxy.methods()
         assert client.do("list") == tools
-        status = client.call("command_get_status", command_id=begun["id"])["structuredContent"]["status"]
+        status = client.call("command_get_status", command_id=begun["id"], max_output=1 << 20)[
+            "structuredContent"
+        ]["status"]
         assert (status["completed"], status["return_code"], status["stderr"]) == (True, 0, "")
         assert status["stdout"] == "".join(f"{number}\n" for number in range(1, 40001))
         assert "terminated successfully" in text_of(client.call("terminate_process", pid=pid))
