@@ -67,6 +67,7 @@ def test_a_command_enters_its_group_and_the_group_goes_away() -> None:
     _LINUX is None and not os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"),
     reason="no user-mode Linux (the program linux.uml) on this machine",
 )
+@pytest.mark.timeout(420)  # an emulated kernel on a busy machine; it has 400 s of its own below
 def test_limits_hold_in_groups_of_the_second_version(tmp_path: Path) -> None:
     """On a kernel that has no others: test_limits, with a keeper where systemd's delegation would put it.
 
