@@ -232,6 +232,11 @@ class OutputLog:
         size = _size(self._open(stream))
         return size if self._mask is None or not size else self._mask.visible_end(self, stream, size)
 
+    @property
+    def end(self) -> Cursor:
+        """The end of the output as it is now for readers of this log."""
+        return Cursor(self.size(0), self.size(1))
+
     def gap(self, stream: int) -> tuple[int, int] | None:
         """Return the released range [from, to) of a stream; None when everything is there. Read anew at each call."""
         try:

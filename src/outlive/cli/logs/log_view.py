@@ -168,7 +168,7 @@ class LogShower:
     @property
     def end(self) -> Cursor:
         """Where the log ends now."""
-        return Cursor(self._log.size(0), self._log.size(1))
+        return self._log.end
 
     def show(self) -> int:
         """Print what is there."""

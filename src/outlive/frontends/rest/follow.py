@@ -19,7 +19,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.redactions import Redactions
 from outlive.engine import Process
-from outlive.frontends.rest.output import Extent, behind, end_of, read_pieces
+from outlive.frontends.rest.output import Extent, behind, read_pieces
 from outlive.frontends.rest.routes import RestCall
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import Encoding, Piece, page_view
@@ -120,7 +120,7 @@ class OutputFeed:
         process = self._process
         is_complete = process.is_complete  # asked before the read: then the read sees everything
         if self._place.sent is None:
-            until = self._until() if is_complete else end_of(self._log)
+            until = self._until() if is_complete else self._log.end
             events = self._output(until, is_last=is_complete)
             if events or not is_complete:
                 return events
@@ -132,7 +132,7 @@ class OutputFeed:
     def _until(self) -> Cursor:
         """Return where the output ends: later bytes belong to descendants."""
         out, err = self._process.status.complete_stdout_bytes, self._process.status.complete_stderr_bytes
-        now = end_of(self._log)
+        now = self._log.end
         return Cursor(now.stdout if out is None else out, now.stderr if err is None else err)
 
     def _output(self, until: Cursor, *, is_last: bool) -> list[Event]:

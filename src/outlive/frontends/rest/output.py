@@ -100,11 +100,6 @@ def behind(pieces: Iterable[Piece], begin: Cursor) -> Cursor:
     return Cursor(*ends)
 
 
-def end_of(log: OutputLog) -> Cursor:
-    """Return the end of the output as it is now for readers of this log."""
-    return Cursor(log.size(0), log.size(1))
-
-
 def _all_pieces(log: OutputLog, extent: Extent, redactions: Redactions) -> Iterator[list[Piece]]:
     """Yield the pieces of an extent, as many at a time as the event loop may read."""
     begin = extent.begin
@@ -151,7 +146,7 @@ def _range(log: OutputLog, stream: int | None, start: int, end: int | None) -> E
     """Return a range of one stream, as far as it is there."""
     if stream is None:
         raise InvalidRequest("invalid_params", "A range is of one stream: pass stream=stdout or stderr.")
-    now = end_of(log)
+    now = log.end
     size = (now.stdout, now.stderr)[stream]
     last = size if end is None else min(end, size)
     if start > size or (end is not None and end < start):
@@ -162,7 +157,7 @@ def _range(log: OutputLog, stream: int | None, start: int, end: int | None) -> E
 def _rest(process: Process, log: OutputLog, stream: int | None, begin: Cursor) -> Extent:
     """Return what lies behind a cursor now."""
     check_within(process, begin)
-    now = end_of(log)
+    now = log.end
     if stream is not None:  # the other half of the cursor stands still
         now = _placed(begin, stream, (now.stdout, now.stderr)[stream])
     return Extent(begin, now, stream)

@@ -100,7 +100,7 @@ async def bash_output(call: ToolCall, asked: BashOutputArguments) -> Outcome:
         page = await read_page(process.log, start)
     else:
         # Behind the end of a command that has ended there is nothing: then a search is one through all of it.
-        is_over = record.is_complete and start == Cursor(process.log.size(0), process.log.size(1))
+        is_over = record.is_complete and start == process.log.end
         begin = BEGINNING if is_over else start
         page = await read_matches(process.log, begin, asked.filter, context=0, most=SHOWN_CHARACTERS)
     call.note_shown(process.process_id, page.excerpt.start, page.cursor)
@@ -175,10 +175,8 @@ async def write_stdin(call: ToolCall, asked: WriteStdinArguments) -> Outcome:
     if asked.chars:
         await call.runner.engine.as_(call.caller.owner).write(process, asked.chars.encode())
     # Only what is written from here on answers the characters; what came earlier is shown, but ends no wait.
-    before = Cursor(process.log.size(0), process.log.size(1)) if asked.chars else start
-    if asked.chars or start == Cursor(
-        process.log.size(0), process.log.size(1)
-    ):  # else there is something to show at once
+    before = process.log.end if asked.chars else start
+    if asked.chars or start == process.log.end:  # else there is something to show at once
         await _answerable(
             call, process, wait_s=_patience_seconds(call, asked.wait_s), is_own=False, start=before
         )

@@ -183,7 +183,7 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
     engine = call.runner.engine
     acting = engine.as_(call.caller.owner)
     # Taken before the write: a fast program answers before this task runs again, and its answer must not be missed.
-    before = Cursor(process.log.size(0), process.log.size(1))
+    before = process.log.end
     start = (
         call.runner.memory.shown(call.caller, process.process_id)
         if asked.cursor is None

@@ -64,7 +64,7 @@ async def read_page(
     Cancellation: safe; nothing is consumed.
     """
     # One end for the whole page: what is written meanwhile belongs to the next one, and cursors stay exact.
-    now = _now(log)
+    now = log.end
     end = _earlier(end, now)
     if between(cursor, end) <= 2 * _END_BYTES:
         lines = await read_lines(log, cursor, end)
@@ -91,7 +91,7 @@ async def read_page(
 
 async def read_tail(log: OutputLog, count: int, *, raw: bool = False) -> LeanPage:
     """Return the last `count` lines, as far as 128 KiB reach."""
-    end = _now(log)
+    end = log.end
     begin = _before(log, end, BEGINNING, _END_BYTES)
     lines = await read_lines(log, begin, end)
     if begin != BEGINNING and len(lines) > 1:
@@ -124,7 +124,7 @@ async def read_matches(
     pattern = Pattern(wanted)
     matches = Matches(most)
     search = Search(pattern, matches, context=context, raw=raw)
-    end = _earlier(end, _now(log))
+    end = _earlier(end, log.end)
     await search.run(log, cursor, end)
     notes = []
     if pattern.is_literal:
@@ -138,10 +138,6 @@ async def read_matches(
         pattern=wanted,
         note="\n".join(notes),
     )
-
-
-def _now(log: OutputLog) -> Cursor:
-    return Cursor(log.size(0), log.size(1))
 
 
 def _earlier(end: Cursor | None, now: Cursor) -> Cursor:
@@ -189,7 +185,7 @@ def _error_lines(turn: Turn) -> list[Line]:
 
 def _before(log: OutputLog, end: Cursor, bound: Cursor, size: int) -> Cursor:
     """Return a cursor some `size` bytes before `end` (the end of the log, or a cursor of an earlier answer)."""
-    if end == _now(log):
+    if end == log.end:
         near = log.tail_cursor(size)
     else:
         # As much of each stream as there is of it before `end`: the order of the two is not asked for.
