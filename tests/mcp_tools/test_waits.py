@@ -13,7 +13,7 @@ from outlive.core.lifecycle import Cause, State
 from outlive.engine import Engine
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.http.calls import Calls
-from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings, lean, waits
+from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings, waits
 from outlive.frontends.mcp.tools.waits import WaitBounds, patience_of
 from tests.mcp_tools.calling import a_caller, answer, live_process, newest_process, say, seen, short_id
 from tests.support.processes import Gate
@@ -293,7 +293,7 @@ async def test_progress_comes_in_every_period_with_the_newest_line(
     toolbox: Toolbox, engine: Engine, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also while nothing is written: what restarts a host's clock is the message."""
-    monkeypatch.setattr(lean, "_REPORT_S", 0.05)
+    monkeypatch.setattr(waits, "_REPORT_S", 0.05)
     caller, texts, more = a_caller(), [""], asyncio.Event()
 
     async def hear(text: str) -> None:

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import ProcessNotFound
+from outlive.core.identity import number_of
 from outlive.core.lifecycle import Cause
-from outlive.engine import Process, ProcessFilter
+from outlive.engine import Process
 from outlive.frontends.mcp.tools.calls import Outcome
 from outlive.frontends.mcp.tools.pages import read_matches, read_page
-from outlive.frontends.mcp.tools.runner import ToolCall
-from outlive.frontends.mcp.tools.waits import Reason, patience_of, reporting, until_answerable
+from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, ToolCall
+from outlive.frontends.mcp.tools.waits import Reason, reporting, until_answerable
 from outlive.frontends.mcp.tools.workspaces import enter_folder
 from outlive.operations.start import RunOptions
 from outlive.protocols.mcp.headers import Circumstances, header
@@ -32,13 +33,6 @@ from outlive.protocols.mcp.host_shells import (
 from outlive.protocols.output.body import Source
 from outlive.server.shown_output import duration_s
 
-_GRACE_S = 5.0
-# Between two progress messages, which a person watches; as for the lean tools.
-_REPORT_S = 2.0
-_SETTLED_S = (
-    0.25  # silence after which the answer to typed characters is there, where the kernel shows no question
-)
-
 
 async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
     """Run a command line; answer with its output, stderr behind stdout, and "Exit code N" before it where that is not 0.
@@ -52,12 +46,12 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
         # In the host's own shell a time limit bounds the call, and a background command has none. 0 would mean "no limit" here.
         None if asked.timeout_ms is None or asked.run_in_background else max(asked.timeout_ms / 1000, 0.001)
     )
-    command = await enter_folder(call, replace(command, timeout_s=timeout_s, grace_s=_GRACE_S))
+    command = await enter_folder(call, replace(command, timeout_s=timeout_s, grace_s=AGENT_GRACE_S))
     process, _ = await call.start(command, in_background=asked.run_in_background)
     name = process.record.short_id
     if asked.run_in_background:
         return Outcome(text=f"Command running in background with ID: {name}")
-    reason = await _answerable(call, process, wait_s=_patience_seconds(call, None), is_own=True)
+    reason = await _answerable(call, process, wait_s=call.patience_s(), is_own=True)
     # Read after the wait: what came in between is shown, and the note below ends where the page does.
     page = await read_page(process.log, BEGINNING)
     text = page.text(_bash_source(name), budget=SHOWN_CHARACTERS)
@@ -137,7 +131,7 @@ async def kill_shell(call: ToolCall, asked: KillShellArguments) -> Outcome:
     process = await _find(call, asked.shell_id)
     if process.is_ended:
         return Outcome(text=f"Shell {asked.shell_id} is not running: {_end(process)}", is_error=True)
-    await call.end(process, note="Cancelled by the client.", grace_s=_GRACE_S)
+    await call.end(process, note="Cancelled by the client.", grace_s=AGENT_GRACE_S)
     return Outcome(text=f"Successfully killed shell: {asked.shell_id} ({process.record.command[:200]})")
 
 
@@ -159,8 +153,8 @@ async def exec_command(call: ToolCall, asked: ExecCommandArguments) -> Outcome:
             # Another program may make anything of the line: `python3 -c`, `rm -c -rf`. It has to pass on its own.
             call.runner.policy.check_argv(argv)
         command = call.make_command(options, argv=argv, stdio=stdio, title=asked.cmd)
-    process, _ = await call.start(replace(command, grace_s=_GRACE_S), in_background=False)
-    await _answerable(call, process, wait_s=_patience_seconds(call, asked.wait_s), is_own=True)
+    process, _ = await call.start(replace(command, grace_s=AGENT_GRACE_S), in_background=False)
+    await _answerable(call, process, wait_s=call.patience_s(asked.wait_s), is_own=True)
     return await _executed(call, process, BEGINNING, asked.budget)
 
 
@@ -177,9 +171,7 @@ async def write_stdin(call: ToolCall, asked: WriteStdinArguments) -> Outcome:
     # Only what is written from here on answers the characters; what came earlier is shown, but ends no wait.
     before = process.log.end if asked.chars else start
     if asked.chars or start == process.log.end:  # else there is something to show at once
-        await _answerable(
-            call, process, wait_s=_patience_seconds(call, asked.wait_s), is_own=False, start=before
-        )
+        await _answerable(call, process, wait_s=call.patience_s(asked.wait_s), is_own=False, start=before)
     return await _executed(call, process, start, asked.budget)
 
 
@@ -192,7 +184,7 @@ async def _answerable(
 ) -> Reason:
     """Wait for what a model can act on; what a cancelled call has started (`is_own`) is ended, unless its host gave up."""
     try:
-        async with reporting([process], call.progress, every_s=_REPORT_S):
+        async with reporting([process], call.progress):
             return await until_answerable(
                 call.runner.engine, process, wait_s=wait_s, start=start, heeds_servers=True
             )
@@ -201,17 +193,6 @@ async def _answerable(
         if is_own:
             await call.leave(process)
         raise
-
-
-def _patience_seconds(call: ToolCall, asked_s: float | None) -> float:
-    runner = call.runner
-    patience = patience_of(
-        call.caller,
-        has_progress=call.progress is not None,
-        is_patient=runner.memory.is_patient(call.caller),
-        usual_s=runner.settings.wait_s,
-    )
-    return patience.seconds(asked_s)
 
 
 async def _executed(call: ToolCall, process: Process, start: Cursor, budget: int) -> Outcome:
@@ -249,16 +230,9 @@ async def _find(call: ToolCall, name: str) -> Process:
         ProcessNotFound: The caller's project has none of that id.
     """
     # Models repeat an id as they like: "p7", "P7", "7".
-    number = name.strip().lower().removeprefix("p")
-    if number.isascii() and number.isdigit():
-        wanted = ProcessFilter(
-            principal=call.caller.principal,
-            project=call.caller.project_root,
-            # SQLite's integers have 64 bits: a larger number is one that no process has.
-            number=min(int(number), 2**62),
-            detached=True,
-        )
-        return await call.runner.engine.queries.find_by(wanted)
+    number = number_of(f"p{name.strip().lower().removeprefix('p')}")
+    if number is not None:
+        return await call.find_numbered(number)
     raise ProcessNotFound(
         "process_not_found", f"No shell has the id {name[:40]!r}.", hint="Use the ID that Bash has returned."
     )

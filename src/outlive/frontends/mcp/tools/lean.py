@@ -21,15 +21,8 @@ from outlive.engine.commands.unfiltered import unfiltered_log, unfiltered_of
 from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.lean_answers import described, show
 from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
-from outlive.frontends.mcp.tools.runner import Runner, ToolCall, is_visible
-from outlive.frontends.mcp.tools.waits import (
-    Reason,
-    WaitBounds,
-    patience_of,
-    reporting,
-    until_answerable,
-    until_any,
-)
+from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, Runner, ToolCall, is_visible
+from outlive.frontends.mcp.tools.waits import Reason, reporting, until_answerable, until_any
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
 from outlive.protocols.mcp.headers import Circumstances, header
 from outlive.protocols.mcp.lean import (
@@ -48,10 +41,8 @@ from outlive.protocols.output.body import FAILURE_BUDGET
 from outlive.protocols.terminal.typed import typed_keys
 from outlive.server.shown_output import duration_s
 
-_GRACE_S = 5.0  # from TERM to KILL: an agent waits for it
 _SETTLED_S = 0.5  # silence after an input, of a program that the kernel does not show waiting
 _SEND_S = 30.0  # for the answer to an input
-_REPORT_S = 2.0  # between two progress messages: a person watches them
 
 
 async def run(call: ToolCall, asked: RunArguments) -> Outcome:
@@ -60,10 +51,10 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
     Cancellation: ends what this call started, unless it runs in the background, a key found it, or the host gave up waiting
     (`ToolCall.gives_up`).
     """
-    wait_s = _patience(call).seconds(asked.wait_s)
+    wait_s = call.patience_s(asked.wait_s)
     process, is_new = await _start(call, asked, in_background=wait_s <= 0)
     try:
-        async with reporting([process], call.progress, every_s=_REPORT_S):
+        async with reporting([process], call.progress):
             reason = await until_answerable(
                 call.runner.engine,
                 process,
@@ -149,8 +140,8 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
     """Wait until any or all of some processes are answerable; show of each what the session has not seen. Ends nothing."""
     found = [await _find(call, one) for one in asked.ids]
     starts = [call.runner.memory.shown(call.caller, process.process_id) for process in found]
-    wait_s = _patience(call).seconds(asked.wait_s)
-    async with reporting(found, call.progress, every_s=_REPORT_S):
+    wait_s = call.patience_s(asked.wait_s)
+    async with reporting(found, call.progress):
         is_over = not await until_any(
             call.runner.engine,
             found,
@@ -193,10 +184,10 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
         await acting.write(process, typed)
     if asked.eof:
         await acting.control(process, CloseInput())
-    wait_s = _patience(call).seconds(_SEND_S if asked.wait_s is None else asked.wait_s)
+    wait_s = call.patience_s(_SEND_S if asked.wait_s is None else asked.wait_s)
     # A program that the kernel shows waiting again has said all; of one that never waits, silence has to do.
     wanted = asked.wait_for or (None if process.has_stdin else WaitFor(idle_s=_SETTLED_S))
-    async with reporting([process], call.progress, every_s=_REPORT_S):
+    async with reporting([process], call.progress):
         reason: Reason | None = await until_answerable(engine, process, wanted, wait_s=wait_s, start=before)
     page = await read_page(process.log, start, raw=asked.raw)
     nothing = "" if process.is_complete else "[no output yet]"
@@ -216,7 +207,7 @@ async def stop(call: ToolCall, asked: StopArguments) -> Outcome:
     Cancellation: ends that were asked for go on.
     """
     found = [await _find(call, one) for one in asked.ids]
-    grace_s = _GRACE_S if asked.grace is None else asked.grace
+    grace_s = AGENT_GRACE_S if asked.grace is None else asked.grace
     ends = await asyncio.gather(*(_end(call, process, grace_s=grace_s) for process in found))
     texts = []
     for process, error in zip(found, ends, strict=True):
@@ -276,16 +267,6 @@ async def list_all(call: ToolCall, asked: ListArguments) -> Outcome:
     return Outcome(text="\n".join([*notice, *(rows or [hint])]))
 
 
-def _patience(call: ToolCall) -> WaitBounds:
-    runner = call.runner
-    return patience_of(
-        call.caller,
-        has_progress=call.progress is not None,
-        is_patient=runner.memory.is_patient(call.caller),
-        usual_s=runner.settings.wait_s,
-    )
-
-
 async def _start(call: ToolCall, asked: RunArguments, *, in_background: bool) -> tuple[Process, bool]:
     """Start what was asked for, or find what the same key started; return whether it is new."""
     command = call.make_command(
@@ -299,7 +280,7 @@ async def _start(call: ToolCall, asked: RunArguments, *, in_background: bool) ->
         keeps_unfiltered=True,
     )
     if asked.grace is None:
-        command = replace(command, grace_s=_GRACE_S)
+        command = replace(command, grace_s=AGENT_GRACE_S)
     if asked.workspace is not None:
         command = await enter(call, asked.workspace, command)
     return await call.start(command, in_background=in_background)
@@ -341,13 +322,7 @@ async def _find(call: ToolCall, name: str) -> Process:
             if is_visible(process, call.caller):
                 return process
         if (number := number_of(name)) is not None:
-            wanted = ProcessFilter(
-                principal=call.caller.principal,
-                project=call.caller.project_root,
-                number=number,
-                detached=True,
-            )
-            return await queries.find_by(wanted)
+            return await call.find_numbered(number)
         return await call.find(name)
     except OutliveError as error:
         if not isinstance(error, ProcessNotFound | InvalidRequest):

@@ -24,7 +24,7 @@ from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolPolicy, ToolSettings
 from outlive.frontends.mcp.tools.pages import News
 from outlive.frontends.mcp.tools.session_memory import SessionMemory
-from outlive.frontends.mcp.tools.waits import until_complete
+from outlive.frontends.mcp.tools.waits import patience_of, until_complete
 from outlive.operations.start import RunOptions
 from outlive.protocols.mcp.arguments import ToolOptions
 from outlive.protocols.mcp.texts import error_text
@@ -34,6 +34,7 @@ _logger = logging.getLogger(__name__)
 
 # Between two progress messages: ten a second read as live, and a chatty command does not flood the client.
 _COALESCE_S = 0.1
+AGENT_GRACE_S = 5.0  # from TERM to KILL in the tools that are made for models: an agent waits for it
 
 
 class Runner:
@@ -109,6 +110,16 @@ class ToolCall:
     def note_shown(self, process_id: ProcessId, start: Cursor, end: Cursor) -> None:
         """Note which output of a process the answer shows; the session has seen it once it is answered."""
         self.shown[process_id] = (start, end)
+
+    def patience_s(self, asked_s: float | None = None) -> float:
+        """Return how long this call of a tool for models waits that asks for `asked_s` (None: for as long as is usual)."""
+        bounds = patience_of(
+            self.caller,
+            has_progress=self.progress is not None,
+            is_patient=self.runner.memory.is_patient(self.caller),
+            usual_s=self.runner.settings.wait_s,
+        )
+        return bounds.seconds(asked_s)
 
     def make_command(
         self,
@@ -251,6 +262,17 @@ class ToolCall:
             if is_visible(process, self.caller):
                 return process
         raise ProcessNotFound("process_not_found", "No such process is known.")
+
+    async def find_numbered(self, number: int) -> Process:
+        """Return the process of that number in the caller's project: 7 for the short id "p7".
+
+        Raises:
+            ProcessNotFound: There is none, or it is private to a connection.
+        """
+        wanted = ProcessFilter(
+            principal=self.caller.principal, project=self.caller.project_root, number=number, detached=True
+        )
+        return await self.runner.engine.queries.find_by(wanted)
 
     async def live(self) -> list[Process]:
         """Return the caller's processes that the engine holds, oldest first; of some only descendants still run."""

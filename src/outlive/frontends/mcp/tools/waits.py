@@ -256,23 +256,22 @@ class _Finder:
         return False
 
 
+_REPORT_S = 2.0  # between two progress messages: a person watches them
 _TAIL_BYTES = 4096  # of output, among which the newest line is looked for
 _MOST_CHARACTERS = 200
 _BLANK = re.compile(r"\s+")
 
 
 @contextlib.asynccontextmanager
-async def reporting(
-    processes: list[Process], progress: Progress | None, *, every_s: float
-) -> AsyncIterator[None]:
-    """Report the newest line of output to a client that shows progress, at least every `every_s`, while the block runs.
+async def reporting(processes: list[Process], progress: Progress | None) -> AsyncIterator[None]:
+    """Report the newest line of output to a client that shows progress, every 2 s, while the block runs.
 
     A slow client delays its own reports only: a report waits for the one before it. Nothing is reported after the block.
     """
     if progress is None:
         yield
         return
-    task = asyncio.create_task(_report(processes, progress, every_s=every_s), name="progress")
+    task = asyncio.create_task(_report(processes, progress), name="progress")
     try:
         yield
     finally:
@@ -280,11 +279,11 @@ async def reporting(
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _report(processes: list[Process], progress: Progress, *, every_s: float) -> None:
+async def _report(processes: list[Process], progress: Progress) -> None:
     clock = asyncio.get_running_loop().time
     begun = clock()
     while True:
-        await asyncio.sleep(every_s)
+        await asyncio.sleep(_REPORT_S)
         shown = [newest_line(process) for process in processes if not process.is_complete]
         lines = " | ".join(filter(None, shown))
         # A message at each turn, also without output: what restarts a host's clock is the message.
