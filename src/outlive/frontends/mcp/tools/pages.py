@@ -30,14 +30,13 @@ _MOST_KEPT = 40 * (2 * CONTEXT_LINES + 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeanPage:
-    """A piece of output: what was read of it, and where it ends. `lines` is None when not all were counted.
+    """A piece of output: what was read of it, and where it ends.
 
     `matches` is set by a search, with its `pattern`; `note` is said before them.
     """
 
     excerpt: Excerpt
     cursor: Cursor
-    lines: int | None = None
     matches: Matches | None = None
     pattern: str = ""
     note: str = ""
@@ -64,16 +63,13 @@ async def read_page(
     Cancellation: safe; nothing is consumed.
     """
     # One end for the whole page: what is written meanwhile belongs to the next one, and cursors stay exact.
-    now = log.end
-    end = _earlier(end, now)
+    end = _earlier(end, log.end)
     if between(cursor, end) <= 2 * _END_BYTES:
         lines = await read_lines(log, cursor, end)
         stop = lines[-1].end if lines else cursor
-        is_all = cursor == BEGINNING and end == now
         return LeanPage(
             excerpt=Excerpt(lines=prepared(log, lines, raw=raw), start=cursor, end=stop),
             cursor=end,
-            lines=len(lines) if is_all else None,
         )
     begin = _before(log, end, cursor, _END_BYTES)
     head = await _first_lines(log, cursor, begin)
