@@ -56,6 +56,7 @@ SENTENCES: Mapping[str, str] = {
     "S4.13": "The lean tools run, read, wait, send, stop, control, list exist; mcp_tools chooses which tools are offered.",
     "S4.13.size": "The lean schemas together take at most 8 KB of JSON.",
     "S4.13.answers": "A complete answer's header is [exit 0] alone; what is cut shows head, omission mark naming the next call, tail; never a byte twice.",
+    "S4.13.filters": "Of a line that ends in tail, head or grep the exit code before the filter is named, and what entered it can be read; where nothing of it can be kept, a hint says so.",
     "S4.13.shells": "The tool sets claude and codex take the arguments of those hosts' own shells, and answer in their words.",
     "S4.13.shown": "What a session was shown is not shown again by read, wait, send or stop, and nothing new is left out.",
     "S4.13.project": "A host's commands run in its folder with its environment, which is in no file; short ids, keys, workspaces and list are its project's own, also after a kill of the server.",

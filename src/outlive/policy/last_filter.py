@@ -63,17 +63,15 @@ def last_filter(line: str) -> LastFilter | None:
 
 
 def filter_hint(line: str) -> str | None:
-    """Return what to do instead of a final filter, as a sentence for the caller; None for a line without one."""
+    """Return what a final filter hides, and what to do instead, in a few words for a model; None for a line without one."""
     found = _HINTED.search(line.rstrip().rstrip(";").rstrip())
     commands = parse_line(line)
     if found is None or (commands is not None and commands[-1].joint != "|"):
         return None
     shown = found[1] if len(found[1]) <= _MOST_SHOWN else f"{found[1][:_MOST_SHOWN]}…"
     code = "" if "pipefail" in line else "the exit code and "
-    return (
-        f"`| {shown}` hides {code}the rest of the output of what stands before it. "
-        "Leave it out: long output is shortened anyway, and all of it can be read."
-    )
+    # Few words: it stands in each answer about such a line, and every later turn reads it again.
+    return f"`| {shown}` hides {code}the rest of the output before it: leave it out, long output is shortened anyway"
 
 
 def _reads_input(command: SimpleCommand) -> bool:

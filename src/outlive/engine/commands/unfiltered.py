@@ -1,5 +1,6 @@
 """What a final filter hides: `keeping_unfiltered` has it kept beside a command, `unfiltered_of` finds it at the end.
 
+`hidden_by_filter` says what of it an answer has to name.
 The line is run as it was written. Before it bash reads `unfiltered.bash`, which lets the runner become the filter
 (`native/filter`): the bytes that enter the filter are copied into the folder `unfiltered` of the process's own, in the format of
 an output log. An EXIT trap writes the exit codes of the last pipeline (decision 180).
@@ -7,12 +8,13 @@ an output log. An EXIT trap writes the exit codes of the last pipeline (decision
 
 import asyncio
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outlive.core.command import Command, Profile
+from outlive.core.lifecycle import Cause
 from outlive.engine.processes.process import Process
-from outlive.policy.last_filter import last_filter
+from outlive.policy.last_filter import filter_hint, last_filter
 from outlive.store.folder import UNFILTERED
 from outlive.store.output_log import OutputLog
 from outlive.store.unfiltered import Unfiltered, look_unfiltered
@@ -22,6 +24,26 @@ _VARIABLE = "OUTLIVE_FILTER"  # what the prelude reads, and removes
 # Half for the first bytes, half for the last ones: more than a build or a test run writes as a rule, and a thousand such
 # commands fit into the 16 GiB that retention keeps.
 MOST_BYTES = 16 * 1024 * 1024
+_SIGPIPE_CODE = 128 + 13  # of a program whose reader has left, as `head` does
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenByFilter:
+    """What the final filter of a process hides.
+
+    `exit_code` is that of what stands before the filter, None where it is not known; `failure` is the same where it is one that the
+    filter's own hides. `size` are the kept bytes that entered the filter, 0 where none are kept, or where the output shows as many.
+    `hint` says what is hidden where nothing could be kept, else it is empty.
+    """
+
+    exit_code: int | None = None
+    size: int = 0
+    hint: str = ""
+
+    @property
+    def failure(self) -> int | None:
+        """The exit code before the filter where it says that something failed."""
+        return None if self.exit_code in {0, _SIGPIPE_CODE} else self.exit_code
 
 
 def keeping_unfiltered(
@@ -66,6 +88,21 @@ async def unfiltered_of(process: Process) -> Unfiltered | None:
     if not record.is_complete or record.exit_code is None:
         return None  # a signal has ended the shell: whatever it wrote, it was in the middle of something
     return await asyncio.to_thread(look_unfiltered, process.folder)
+
+
+async def hidden_by_filter(process: Process) -> HiddenByFilter:
+    """Return what a final filter hides of a process; nothing of one that runs, was ended, or has no such filter.
+
+    Cancellation: safe.
+    """
+    record = process.record
+    kept = await unfiltered_of(process)
+    if kept is not None:
+        size = kept.size if kept.size is not None and kept.size > record.stdout_bytes else 0
+        return HiddenByFilter(exit_code=kept.exit_code_before, size=size)
+    if not record.is_complete or record.exit_code is None or record.cause is not Cause.NONE:
+        return HiddenByFilter()
+    return HiddenByFilter(hint=filter_hint(record.command) or "")
 
 
 def unfiltered_log(process: Process, *, raw: bool = False) -> OutputLog:

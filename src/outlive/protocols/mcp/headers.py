@@ -30,6 +30,7 @@ class Circumstances:
         workspace: The name of its workspace, and what it has left there.
         redacted: How many secrets in the shown output are redacted.
         remark: One more fact that the caller should know first, in a few words.
+        end: How that part of it has ended which the answer shows; empty where it shows the whole.
     """
 
     duration_s: float
@@ -39,11 +40,12 @@ class Circumstances:
     workspace: str | None = None
     redacted: int = 0
     remark: str = ""
+    end: str = ""
 
 
 def header(record: ProcessRecord, now: Circumstances) -> str:
     """Return the line; a second one says what a person has to do where one has to."""
-    state = _end(record) if record.is_complete else _life(record, now)
+    state = now.end or (_end(record) if record.is_complete else _life(record, now))
     # The state first: a model that reads one word knows whether to go on. Rare facts follow in the order of their weight.
     parts = [f"{record.short_id} {state}" if now.shows_id else state]
     if now.remark:
@@ -72,6 +74,11 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
         parts.append(hidden_words(now.redacted))
     text = f"[{', '.join(parts)}]"
     return text if record.hint is None else f"{text}\n[{record.hint}]"
+
+
+def before_words(failure: int | None) -> str:
+    """Return what a header says of the exit code before a final filter; empty for none."""
+    return "" if failure is None else f"but exit {failure} before the last |"
 
 
 def _life(record: ProcessRecord, now: Circumstances) -> str:

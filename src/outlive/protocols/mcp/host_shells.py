@@ -6,6 +6,7 @@ codex-rs/core/src/tools (handlers/unified_exec.rs, spec.rs) and codex-rs/core/sr
 `timeout` and `yield_time_ms` are milliseconds.
 """
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -108,7 +109,7 @@ def _yield_s(asked_ms: float | None, usual_ms: float) -> float:
     return min(usual_ms if asked_ms is None else asked_ms, _MOST_YIELD_MS) / 1000
 
 
-def exec_text(record: ProcessRecord, output: str, *, wall_s: float, remark: str = "") -> str:
+def exec_text(record: ProcessRecord, output: str, *, wall_s: float, remarks: Sequence[str] = ()) -> str:
     """Return the answer of `exec_command` and `write_stdin`, in the lines that codex writes.
 
     The session id is the short id's number: codex takes an integer. It stands there only while a later call has a use for it.
@@ -119,6 +120,4 @@ def exec_text(record: ProcessRecord, output: str, *, wall_s: float, remark: str 
         lines.append(f"Process exited with code {'unknown' if code is None else code}")
     else:
         lines.append(f"Process running with session ID {record.number}")
-    if remark:
-        lines.append(remark)
-    return "\n".join([*lines, "Output:", output])
+    return "\n".join([*lines, *remarks, "Output:", output])

@@ -14,13 +14,14 @@ from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import number_of
 from outlive.core.lifecycle import Cause
 from outlive.engine import Process
+from outlive.engine.commands.unfiltered import HiddenByFilter, hidden_by_filter, unfiltered_log
 from outlive.frontends.mcp.tools.calls import Outcome
-from outlive.frontends.mcp.tools.pages import read_matches, read_page
+from outlive.frontends.mcp.tools.pages import LeanPage, read_matches, read_page
 from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, ToolCall
 from outlive.frontends.mcp.tools.waits import Reason, reporting, until_answerable
 from outlive.frontends.mcp.tools.workspaces import enter_folder
 from outlive.operations.start import RunOptions
-from outlive.protocols.mcp.headers import Circumstances, header
+from outlive.protocols.mcp.headers import Circumstances, before_words, header
 from outlive.protocols.mcp.host_shells import (
     SHOWN_CHARACTERS,
     BashArguments,
@@ -67,15 +68,22 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
             "BashOutput shows its output, KillShell kills it.".lstrip("\n")
         )
     record = process.record
-    # What was ended by a limit or a person may have exited with 0 all the same, and is no success.
-    if record.exit_code == 0 and record.cause is Cause.NONE:
-        return Outcome(text=text)
+    before = await hidden_by_filter(process)
     first = (
         f"Exit code {record.exit_code}"
         if record.error is None and record.exit_signal is None
         else _end(process)
     )
-    return Outcome(text=f"{first}\n{text}" if text else first, is_error=True)
+    if before.failure is not None:
+        first += _before(before, name)
+    # What was ended by a limit or a person may have exited with 0 all the same, and is no success.
+    is_success = record.exit_code == 0 and record.cause is Cause.NONE
+    shown = [
+        first if before.failure is not None or not is_success else "",
+        text,
+        f"[{before.hint}]" if before.hint else "",
+    ]
+    return Outcome(text="\n".join(filter(None, shown)), is_error=not is_success)
 
 
 async def bash_output(call: ToolCall, asked: BashOutputArguments) -> Outcome:
@@ -90,21 +98,23 @@ async def bash_output(call: ToolCall, asked: BashOutputArguments) -> Outcome:
     process = await _find(call, asked.bash_id)
     record = process.record  # before the output: a complete record goes with all of it
     start = call.runner.memory.shown(call.caller, process.process_id)
+    before = await hidden_by_filter(process)
     if asked.filter is None:
         page = await read_page(process.log, start)
-    else:
+        call.note_shown(process.process_id, page.excerpt.start, page.cursor)
+    elif record.is_complete and start == process.log.end:
         # Behind the end of a command that has ended there is nothing: then a search is one through all of it.
-        is_over = record.is_complete and start == process.log.end
-        begin = BEGINNING if is_over else start
-        page = await read_matches(process.log, begin, asked.filter, context=0, most=SHOWN_CHARACTERS)
-    call.note_shown(process.process_id, page.excerpt.start, page.cursor)
+        page = await _search_all(process, before, asked.filter)
+    else:
+        page = await read_matches(process.log, start, asked.filter, context=0, most=SHOWN_CHARACTERS)
+        call.note_shown(process.process_id, page.excerpt.start, page.cursor)
     # The three words of the host's own tool; "killed" is said of what a caller has ended, whatever its exit code was.
     status = "running" if not record.is_complete else "completed" if record.exit_code == 0 else "failed"
     if record.cause is Cause.CANCEL and record.is_complete:
         status = "killed"
     parts = [f"<status>{status}</status>"]
     if record.is_complete and record.exit_code is not None:
-        parts.append(f"<exit_code>{record.exit_code}</exit_code>")
+        parts.append(f"<exit_code>{record.exit_code}{_before(before, record.short_id)}</exit_code>")
     if record.waiting != "no":
         parts.append(f"<waiting_for>{record.waiting}</waiting_for>")
     text = page.text(_bash_source(record.short_id), budget=SHOWN_CHARACTERS)
@@ -113,7 +123,28 @@ async def bash_output(call: ToolCall, asked: BashOutputArguments) -> Outcome:
             # Output that closes the element itself could pretend to be a state: then, and only then, it is escaped.
             f"<stdout>\n{html.escape(text, quote=False) if '</stdout>' in text else text}\n</stdout>"
         )
+    if before.hint and page.excerpt.lines:  # with the output that it is about, not with every look
+        parts.append(f"[{before.hint}]")
     return Outcome(text="\n\n".join(parts))
+
+
+async def _search_all(process: Process, before: HiddenByFilter, pattern: str) -> LeanPage:
+    """Search all that a command has printed; of a line with a final filter what entered it, where more of that is kept."""
+    log = unfiltered_log(process) if before.size else process.log
+    try:
+        return await read_matches(log, BEGINNING, pattern, context=0, most=SHOWN_CHARACTERS)
+    finally:
+        if before.size:
+            log.close()
+
+
+def _before(before: HiddenByFilter, name: str) -> str:
+    """Return what stands behind an exit code that hides a failure before a final filter; empty where there is none."""
+    if before.failure is None:
+        return ""
+    call = f"{_bash_source(name).call})"
+    kept = f"all {before.size} bytes before it: {call}" if before.size else ""
+    return "".join(f", {words}" for words in (before_words(before.failure), kept) if words)
 
 
 def _bash_source(name: str) -> Source:
@@ -204,11 +235,14 @@ async def _executed(call: ToolCall, process: Process, start: Cursor, budget: int
         if record.waiting == "no"
         else f"Process waits for {'a password' if record.waiting == 'password' else 'input'}"
     )
+    before = await hidden_by_filter(process)
+    hint = before.hint if page.excerpt.lines or start == BEGINNING else ""
+    remarks = [waits or _abnormal(process), before_words(before.failure), hint]
     text = exec_text(
         record,
         page.text(Source(), budget=budget),
         wall_s=duration_s(record),
-        remark=waits or _abnormal(process),
+        remarks=[remark for remark in remarks if remark],
     )
     return Outcome(text=text)
 

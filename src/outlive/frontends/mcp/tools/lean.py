@@ -83,7 +83,7 @@ async def result(runner: Runner, process: Process, call: TaskCall) -> Outcome:
     """Show what a process has written that a call of `run` has started."""
     page = await read_page(process.log, BEGINNING, raw=call.raw)
     first, text = await described(
-        runner, process, page, call.budget, workspace=await shown_workspace(process)
+        runner, process, page, call.budget, workspace=await shown_workspace(process), hints=True
     )
     return Outcome(text=f"{first}\n{text}" if text else first)
 

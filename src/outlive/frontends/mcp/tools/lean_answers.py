@@ -7,17 +7,16 @@ told what was shown.
 from outlive.core.identity import short_name
 from outlive.core.lifecycle import State
 from outlive.engine import Process
-from outlive.engine.commands.unfiltered import unfiltered_of
+from outlive.engine.commands.unfiltered import HiddenByFilter, hidden_by_filter
 from outlive.frontends.mcp.tools.calls import Outcome
 from outlive.frontends.mcp.tools.pages import LeanPage
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall
 from outlive.frontends.mcp.tools.waits import Reason
-from outlive.protocols.mcp.headers import Circumstances, header
+from outlive.protocols.mcp.headers import Circumstances, before_words, header
 from outlive.protocols.mcp.hosts import McpHost, host_of
 from outlive.protocols.output.body import Source, default_budget
 from outlive.server.shown_output import duration_s
 
-_SIGPIPE_CODE = 128 + 13  # of a program whose reader has left, as `head` does
 # After so many minutes a model has other work, or has ended its turn: more would be a way to forget the process.
 _MOST_MINUTES = 30  # between two looks at a process that has no news
 
@@ -63,6 +62,8 @@ async def show(
         remark=remark,
         shows_id=shows_id,
         is_unfiltered=is_unfiltered,
+        # Once, with the end or what was printed last: a look that shows nothing new has said it before.
+        hints=not is_part and bool(reason or page.excerpt.lines),
     )
     if not is_part:
         call.note_shown(process.process_id, page.excerpt.start, page.cursor)
@@ -126,8 +127,9 @@ async def described(
     remark: str = "",
     shows_id: bool = False,
     is_unfiltered: bool = False,
+    hints: bool = False,
 ) -> tuple[str, str]:
-    """Return the header line and the text of a page; of no page the text is empty.
+    """Return the header line and the text of a page; of no page the text is empty, but for a hint where it `hints` at a filter.
 
     Cancellation: safe; nothing is noted, consumed or changed.
     """
@@ -136,7 +138,8 @@ async def described(
     more = ", unfiltered=true" if is_unfiltered else ""
     source = Source(f'read(id="{record.short_id}"{more}')
     text = "" if page is None else page.text(source, budget=budget)
-    before = "" if is_unfiltered else await _before_filter(process)
+    before = await hidden_by_filter(process)
+    kept = "" if is_unfiltered else _kept(before, process)
     # Ports and descendants are the kernel's, as they are now: no record has them. Some milliseconds for a large tree.
     seen = await runner.engine.queries.observe(process)
     now = Circumstances(
@@ -144,26 +147,29 @@ async def described(
         shows_id=shows_id
         or source.call in text
         or " raw=true" in text  # a mark that names a part of the output without the call
-        or bool(before)
+        or bool(kept)
         or not record.is_finished,
         ports=seen.ports,
         waiting=record.waiting,
         workspace=workspace,
         redacted=0 if page is None else page.redacted(budget=budget),
-        remark=", ".join(filter(None, [remark, before])),
+        remark=", ".join(filter(None, [remark, kept])),
+        end=_end_before(before) if is_unfiltered else "",
     )
-    return header(record, now), text
+    hint = f"[{before.hint}]" if hints and before.hint else ""
+    return header(record, now), "\n".join(filter(None, [text, hint]))
 
 
-async def _before_filter(process: Process) -> str:
+def _kept(before: HiddenByFilter, process: Process) -> str:
     """Return what a final filter (`make | tail`) hides: the exit code of what stands before it, and how to read the rest."""
-    kept = await unfiltered_of(process)
-    if kept is None:
-        return ""
-    words = []
-    if kept.exit_code_before not in {None, 0, _SIGPIPE_CODE}:
-        words.append(f"but exit {kept.exit_code_before} before the last |")
-    record = process.record
-    if kept.size is not None and kept.size > record.stdout_bytes:
-        words.append(f'all {kept.size} bytes before it: read(id="{record.short_id}", unfiltered=true)')
-    return ", ".join(words)
+    words = [before_words(before.failure)]
+    if before.size:
+        call = f'read(id="{process.record.short_id}", unfiltered=true)'
+        words.append(f"all {before.size} bytes before it: {call}")
+    return ", ".join(filter(None, words))
+
+
+def _end_before(before: HiddenByFilter) -> str:
+    """Return how what stands before a final filter has ended: the process's own exit code is the filter's."""
+    code = "exit code unknown" if before.exit_code is None else f"exit {before.exit_code}"
+    return f"{code} before the last |"
