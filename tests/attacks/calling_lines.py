@@ -55,6 +55,7 @@ LINES = {
     "cgroup namespace": "unshare -UrC {call}",
     "time namespace": "unshare -UrT {call}",
     "network namespace": "unshare -Urn {call}",
-    "all namespaces, orphan": "unshare -UrpfmiuC setsid -f env -i {call}",
+    # The first process of a pid namespace ends all others of it (pid_namespaces(7)): it waits at a pipe that the orphan holds.
+    "all namespaces, orphan": "unshare -UrpfmiuC sh -c 'setsid -f env -i {call} | cat'",
     "another folder": "env -C / {call}",
 }
