@@ -50,8 +50,10 @@ async def test_garbage_goes_in_a_quiet_moment() -> None:
 @pytest.mark.usefixtures("seldom")
 async def test_nobody_looks_while_there_is_much_to_do() -> None:
     with collecting_when_quiet():
-        spared = [await _spares_garbage_of_a_busy_second() for _ in range(5)]
-    assert any(spared), "a machine that gives us a tenth of a core lets it look quiet: not five times"
+        for _ in range(5):
+            if await _spares_garbage_of_a_busy_second():
+                return
+    raise AssertionError("a machine that gives us a tenth of a core lets it look quiet: not five times")
 
 
 async def _spares_garbage_of_a_busy_second() -> bool:
