@@ -1,0 +1,63 @@
+"""From a `Procfile` to services, as Heroku, foreman and overmind read it: `parse_procfile`. Pure.
+
+A line is `name: command`; the command is a shell's line and may use $PORT. Blank lines and lines that begin with # mean nothing.
+As in foreman each process gets a PORT of its own, 5000 for the first and 100 more for each one after it, and a file `.env`
+beside the Procfile is read where there is one.
+
+Source: foreman's manual, PROCFILE and ENVIRONMENT (https://ddollar.github.io/foreman).
+"""
+
+import re
+
+from outlive.core.errors import ConfigInvalid
+from outlive.operations.services.declaration import MAX_SERVICES, ServiceRequest
+
+FILE_NAME = "Procfile"
+ENV_FILE = ".env"
+FIRST_PORT, PORT_STEP = 5000, 100
+_LINE = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,62})[ \t]*:(.*)", re.DOTALL)
+
+
+def parse_procfile(
+    text: str, *, folder: str, file: str = FILE_NAME, has_env_file: bool = False
+) -> dict[str, ServiceRequest]:
+    """Return the services that a Procfile declares, in its order.
+
+    Args:
+        text: Its content.
+        folder: Where it lies, absolute; the processes work there.
+        file: What errors call it.
+        has_env_file: There is a file `.env` beside it.
+
+    Raises:
+        ConfigInvalid: A line is neither blank, nor a comment, nor `name: command`; or a name stands there twice.
+    """
+    services: dict[str, ServiceRequest] = {}
+    # Not `splitlines`, for which a form feed inside of a command would end the line.
+    for number, raw in enumerate(text.split("\n"), start=1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        found = _LINE.fullmatch(line)
+        if found is None or not found[2].strip() or "\0" in line:
+            raise _refusal(
+                f"{file}, line {number}: a line is NAME: COMMAND, as `web: ./server --port $PORT`."
+            )
+        name, command = found[1], found[2].strip()
+        if name in services:
+            raise _refusal(f"{file}, line {number}: there is a {name!r} already.")
+        services[name] = ServiceRequest(
+            command=command,
+            folder=folder,
+            environment={"PORT": str(FIRST_PORT + PORT_STEP * len(services))},
+            env_file=(f"{folder.rstrip('/')}/{ENV_FILE}",) if has_env_file else (),
+        )
+    if not services:
+        raise _refusal(f"{file} declares no process.")
+    if len(services) > MAX_SERVICES:
+        raise _refusal(f"{file} declares {len(services)} processes; {MAX_SERVICES} are the most.")
+    return services
+
+
+def _refusal(text: str) -> ConfigInvalid:
+    return ConfigInvalid("config_invalid", text, hint="docs/services.md describes both files.")
