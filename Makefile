@@ -87,6 +87,7 @@ lock: $(READY) ## write requirements/*.txt anew from pyproject.toml
 	$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
 	$(COMPILE) --upgrade pyproject.toml --group dev --extra docker -c requirements/runtime.txt -o requirements/dev.txt
 	$(COMPILE) --upgrade requirements/openapi-clients.in -o requirements/openapi-clients.txt
+	$(COMPILE) --upgrade requirements/token-counter.in -o requirements/token-counter.txt
 	$(COMPILE) --upgrade requirements/agent-peers.in -o requirements/agent-peers.txt
 
 clean: ## remove what the above has made

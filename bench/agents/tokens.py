@@ -26,9 +26,9 @@ class TokenCounter:
         Raises:
             Unavailable: It is not installed.
         """
-        python = PEERS / "python" / "bin" / "python"
+        python = PEERS / "counter" / "bin" / "python"
         if not python.exists():
-            raise Unavailable("the counter of tokens is not installed (scripts/agent-peers.sh)")
+            raise Unavailable("the counter of tokens is not installed (scripts/agent-peers.sh counter)")
         self._process = subprocess.Popen(
             [python, str(_PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

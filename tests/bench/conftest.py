@@ -11,11 +11,11 @@ from bench.measure import Unavailable
 
 @pytest.fixture
 def counter() -> Iterator[TokenCounter]:
-    """Give a counter; without `scripts/agent-peers.sh` the test is skipped."""
+    """Give a counter; without `scripts/agent-peers.sh counter` the test is skipped."""
     try:
         started = TokenCounter()
     except Unavailable as reason:
-        if os.environ.get("OUTLIVE_REQUIRE_AGENT_PEERS"):
+        if os.environ.get("OUTLIVE_REQUIRE_TOKEN_COUNTER"):
             raise
         pytest.skip(str(reason))
     with started:

@@ -33,7 +33,7 @@ _REGISTRY_HOSTS = re.compile(
 _INDEX_ADDRESS = re.compile(r"https?://|file://|--(?:extra-)?index|--find-links|--trusted-host|(?:^|\s)@\s")
 _PINNED = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)")
 
-LOCKS = ["bootstrap", "runtime", "dev"]
+LOCKS = ["bootstrap", "runtime", "dev", "token-counter", "agent-peers"]
 
 
 def _lines_matching(pattern: re.Pattern[str]) -> list[str]:
