@@ -56,3 +56,34 @@ async def test_a_cancelled_look_at_a_session_ends_nothing(engine: Engine) -> Non
             await call
     assert (process.is_ended, process.state) == (False, State.RUNNING)
     await engine.controls.cancel(process, grace_s=0)
+
+
+@pytest.mark.promise("S4.13.shells")
+async def test_ctrl_c_ends_a_session_that_has_no_terminal(engine: Engine) -> None:
+    """Nothing reads it there, and the set has no tool that ends one."""
+    toolbox, caller = Toolbox(engine, ToolSettings(mcp_tools="codex")), a_caller()
+    line = "(trap '' INT; sleep 300) & echo up; wait"
+    await answer(toolbox, "exec_command", caller, {"cmd": line, "yield_time_ms": 1})
+    process = await live_process(engine, caller)
+    await seen(process, "up")
+    session = {"session_id": process.record.number}
+    outcome = await answer(toolbox, "write_stdin", caller, {**session, "chars": "\x03"})
+    assert not outcome.is_error
+    assert "Process exited with code -15\nstopped by you\nOutput:\n" in outcome.text
+    assert process.is_complete
+
+
+@pytest.mark.promise("S4.13.shells")
+async def test_what_is_typed_into_a_session_without_a_terminal_is_refused_in_codex_s_words(
+    engine: Engine,
+) -> None:
+    toolbox, caller = Toolbox(engine, ToolSettings(mcp_tools="codex")), a_caller()
+    await answer(toolbox, "exec_command", caller, {"cmd": "sleep 300", "yield_time_ms": 1})
+    process = await live_process(engine, caller)
+    typed = {"session_id": process.record.number, "chars": "y\n"}
+    outcome = await answer(toolbox, "write_stdin", caller, typed)
+    assert outcome.is_error
+    assert outcome.text.startswith("stdin is closed for this session")
+    assert "Rerun exec_command with tty=true" in outcome.text
+    assert not process.is_ended
+    await engine.controls.cancel(process, grace_s=0)

@@ -17,6 +17,7 @@ from outlive.operations.requests import Text
 from outlive.operations.start import check_words
 
 SHOWN_CHARACTERS = 30_000  # of Bash and BashOutput: what Claude Code shows by default
+INTERRUPT = "\x03"  # Ctrl-C, as `write_stdin` is given it
 _MOST_MS = 24 * 3600 * 1000
 _CHARACTERS_PER_TOKEN = 4  # as codex estimates (codex-rs/utils/string, APPROX_BYTES_PER_TOKEN)
 # codex's own times: for a command, for what characters cause, and for a look without any. A model counts on them.

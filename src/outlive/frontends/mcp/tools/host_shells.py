@@ -10,7 +10,7 @@ import os
 from dataclasses import replace
 
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.core.errors import ProcessNotFound
+from outlive.core.errors import InvalidState, ProcessNotFound
 from outlive.core.identity import number_of
 from outlive.core.lifecycle import Cause
 from outlive.engine import Process
@@ -23,6 +23,7 @@ from outlive.frontends.mcp.tools.workspaces import enter_folder
 from outlive.operations.start import RunOptions
 from outlive.protocols.mcp.headers import Circumstances, before_words, header
 from outlive.protocols.mcp.host_shells import (
+    INTERRUPT,
     SHOWN_CHARACTERS,
     BashArguments,
     BashOutputArguments,
@@ -192,12 +193,24 @@ async def exec_command(call: ToolCall, asked: ExecCommandArguments) -> Outcome:
 async def write_stdin(call: ToolCall, asked: WriteStdinArguments) -> Outcome:
     """Type into a session, or look at it; answers with the output since the last look.
 
+    Ctrl-C alone ends the whole tree of a session without TTY: there is no other tool for that here.
+
     Raises:
-        InvalidState: `stdin_closed` or the like: the session was started without a TTY.
+        InvalidState: `stdin_closed`: the session was started without a TTY.
+        BackendUnavailable: The keeper did not say that an interrupted tree is gone.
     """
     process = await _find(call, f"p{asked.session_id}")
     start = call.runner.memory.shown(call.caller, process.process_id)
-    if asked.chars:
+    if asked.chars and not process.is_ended and not process.has_stdin:
+        if asked.chars != INTERRUPT:
+            # In codex's words: the model knows them, and the tools that the usual hint names are not in this set.
+            raise InvalidState(
+                "stdin_closed",
+                "stdin is closed for this session",
+                hint="Rerun exec_command with tty=true to keep stdin open.",
+            )
+        await call.end(process, note="Cancelled by the client.", grace_s=AGENT_GRACE_S)
+    elif asked.chars:
         await call.runner.engine.as_(call.caller.owner).write(process, asked.chars.encode())
     # Only what is written from here on answers the characters; what came earlier is shown, but ends no wait.
     before = process.log.end if asked.chars else start
