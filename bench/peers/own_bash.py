@@ -1,9 +1,17 @@
-"""A model of an agent's own shell, as an MCP server: Bash, BashOutput and KillShell with the limits of Claude Code's.
+"""A model of an agent's own shell, as an MCP server: Bash, BashOutput and KillShell with limits of Claude Code's.
 
-It is a model: written after its public documentation (https://code.claude.com/docs/en/tools-reference, "Bash tool behavior"),
-not its code. The folder holds from call to call, variables do not; output is clipped to 30,000 characters, its middle left
-out; a command ends after two minutes or at most ten (BASH_DEFAULT_TIMEOUT_MS, BASH_MAX_TIMEOUT_MS); stdin is empty. What
-runs in the background ends with the host. OWN_BASH_MINUTE_S scales the minutes, as the tasks' are scaled.
+Written after its public documentation (https://code.claude.com/docs/en/tools-reference, "Bash tool behavior"), not after its
+code. This is modelled, and nothing else:
+
+* The folder that a foreground command ends in is where the next one begins. Variables do not hold. stdin is empty.
+* Output of more than 30,000 characters is cut: its middle is left out (BASH_MAX_OUTPUT_LENGTH).
+* A foreground command is killed after `timeout`: two minutes, at most ten (BASH_DEFAULT_TIMEOUT_MS, BASH_MAX_TIMEOUT_MS).
+* `run_in_background` returns at once and has no limit. BashOutput shows what is new, with the state; KillShell kills the
+  command's process group. A host that closes kills all of them; one that crashes leaves them running.
+
+Not modelled, because versions differ in it: a file that keeps all of a long output, moving a command to the background when
+its time is up, and waking the model at the end of a background command. OWN_BASH_MINUTE_S scales the minutes, as the tasks'
+are scaled.
 """
 
 import contextlib
@@ -18,6 +26,7 @@ import threading
 from pathlib import Path
 
 _MINUTE_S = float(os.environ.get("OWN_BASH_MINUTE_S", "60"))
+_DEFAULT_S, _MOST_S = 2 * _MINUTE_S, 10 * _MINUTE_S
 _MOST_CHARS = 30_000
 
 _TEXT, _NUMBER, _FLAG = {"type": "string"}, {"type": "number"}, {"type": "boolean"}
@@ -68,13 +77,14 @@ class OwnBash:
                 return self._start(command, Path(log.name)), False
             process = self._popen(line, Path(log.name))
             given = arguments.get("timeout")
-            timeout_s = float(str(given)) / 1000 if given else 2 * _MINUTE_S
+            timeout_s = min(float(str(given)) / 1000, _MOST_S) if given else _DEFAULT_S
             try:
                 process.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 text = _clipped(Path(log.name))
+                Path(log.name).unlink()
                 return f"Command timed out after {timeout_s:g}s\n{text}", True
             folder = Path(after.name).read_text().strip()
             if folder and Path(folder).is_dir():
