@@ -4,15 +4,15 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar
 
-from bench.agents.adapters.adapter import Adapter, View, Work, named_calls
+from bench.agents.adapters.adapter import Adapter, State, View, Work, named_calls
 from bench.agents.conversation import Reply, ToolUse
 
-_SHELL_ID = re.compile(
-    r"(?:with ID|shell_id|bash_id|ID)[:= ]+[\"']?([\w.-]+)|\b(p\d+|bash_\d+)\b", re.IGNORECASE
-)
-_GOES_ON = re.compile(r"status>running|\brunning\b|goes on|moved to the background|with ID", re.IGNORECASE)
-_ASKS = re.compile(r"waiting for (input|a password)")
-_SESSION = re.compile(r"session(?: ID|_id|Id)?[:= ]+[\"']?([\w.-]+)", re.IGNORECASE)
+# What Bash says of a command that goes on: alone, or behind the output.
+_IN_BACKGROUND = re.compile(r"^Command .*\bin background with ID: ([\w-]+)", re.MULTILINE)
+_ASKS = re.compile(r"^(?:Command|Process) waits for (?:input|a password)|^<waiting_for>", re.MULTILINE)
+_SESSION = re.compile(r"^Process running with session ID (\d+)$", re.MULTILINE)
+# How much of an answer's ends is looked at for the state: between them is output, which may say anything.
+_END_CHARS = 400
 
 
 class ClaudeAdapter(Adapter):
@@ -33,18 +33,26 @@ class ClaudeAdapter(Adapter):
 
     def view(self, use: ToolUse, reply: Reply, *, handle: str = "") -> View:
         """See `Adapter.view`."""
-        head = reply.text[:400]
-        found = _SHELL_ID.search(head) if use.tool == "Bash" else None
-        named = next((one for one in found.groups() if one), "") if found else handle
-        if use.arguments.get("run_in_background"):
-            return View(text=reply.text, state="running", handle=named)
-        if reply.is_error and use.tool != "Bash":
-            return View(text=reply.text, state="ended")
-        if use.tool == "Bash" and not (named and _GOES_ON.search(head)):
-            return View(text=reply.text, state="ended", offers=named_calls(reply.text, self.tools))
-        is_asking = _ASKS.search(head) is not None
-        state = "asks" if is_asking else "running" if _GOES_ON.search(head) else "ended"
-        return View(text=reply.text, state=state, handle=named)  # type: ignore[arg-type] # three literals
+        ends = f"{reply.text[:_END_CHARS]}\n{reply.text[-_END_CHARS:]}"
+        if use.tool == "Bash":
+            found = _IN_BACKGROUND.search(ends)
+            handle, goes_on = (found.group(1), True) if found else ("", False)
+        else:
+            goes_on = reply.text.startswith("<status>running</status>")
+        offers = named_calls(reply.text, self.tools)
+        if not goes_on:
+            return View(text=reply.text, state="ended", handle=handle, offers=offers)
+        state: State = "asks" if _ASKS.search(ends) else "running"
+        return View(text=reply.text, state=state, handle=handle, offers=offers)
+
+    def reads(self, view: View, clue: str) -> list[ToolUse]:
+        """See `Adapter.reads`: an offered search is for the reader's own words."""
+        offered = dict.fromkeys(
+            str(use.arguments["bash_id"]) for use in view.offers if "filter" in use.arguments
+        )
+        return [
+            ToolUse(tool="BashOutput", arguments={"bash_id": one, "filter": clue}) for one in offered if clue
+        ]
 
     def peek(self, handle: str) -> ToolUse | None:
         """See `Adapter.peek`."""
@@ -73,15 +81,13 @@ class CodexAdapter(Adapter):
 
     def view(self, use: ToolUse, reply: Reply, *, handle: str = "") -> View:
         """See `Adapter.view`."""
-        head = reply.text[:500]
+        head = reply.text[:_END_CHARS].partition("\nOutput:")[0]
         found = _SESSION.search(head)
-        is_running = found is not None and not re.search(r"exited with code|exit_code\W+\d|\[exit \d", head)
-        named = found.group(1) if found else handle
-        offers = named_calls(reply.text, self.tools)
-        if not is_running:
-            return View(text=reply.text, state="ended", handle=named, offers=offers)
-        state = "asks" if _ASKS.search(head) else "running"
-        return View(text=reply.text, state=state, handle=named)  # type: ignore[arg-type] # two literals
+        if found is None:
+            offers = named_calls(reply.text, self.tools)
+            return View(text=reply.text, state="ended", handle=handle, offers=offers)
+        state: State = "asks" if _ASKS.search(head) else "running"
+        return View(text=reply.text, state=state, handle=found.group(1))
 
     def wait(
         self, handles: Sequence[str], seconds: float, *, until: str = "", is_dialog: bool = False
