@@ -113,7 +113,8 @@ class Verdict:
 class Section:
     """One table: rows in one or more units, verdicts, and what was left out and why.
 
-    `baseline` is the label that ratios refer to; rows of another unit than its show none.
+    `baseline` is the label that ratios refer to; rows of another unit than its show none. `details` are what the rows sum
+    up, as values of JSON: they are saved, and not shown.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Section:
     rows: list[Row] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    details: list[dict[str, object]] = field(default_factory=list)
 
     def row(self, label: str, unit: str) -> Row:
         """The row of this label and unit, made when it is not there yet."""

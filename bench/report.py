@@ -117,4 +117,5 @@ def _as_data(section: Section) -> dict[str, object]:
         "rows": rows,
         "targets": targets,
         "notes": section.notes,
+        "details": section.details,
     }

@@ -60,6 +60,24 @@ class Trial:
         return sum(is_found for _, is_found in self.facts)
 
     @property
+    def summary(self) -> dict[str, object]:
+        """All of it as values of JSON, without the conversations."""
+        return {
+            "task": self.task,
+            "server": self.server,
+            "calls": self.calls,
+            "tokens": self.tokens,
+            "turns_tokens": self.turns_tokens,
+            "schema_tokens": self.schema_tokens,
+            "seconds": round(self.seconds, 2),
+            "missing": [fact for fact, is_found in self.facts if not is_found],
+            "found": self.found,
+            "wanted": self.wanted,
+            "left": self.left,
+            "trouble": self.trouble,
+        }
+
+    @property
     def is_done(self) -> bool:
         """Whether every fact was found and nothing was left behind."""
         return self.found == self.wanted and not self.left and not self.trouble

@@ -60,8 +60,11 @@ def run(bench: Bench) -> Section:
                         watch=watch,
                     )
                 except Unavailable as reason:
-                    missing[label] = str(reason)
-                    continue
+                    if not any(one.server == label for one in trials):
+                        missing[label] = str(reason)
+                        continue
+                    # It has worked before: that it does not now is a result.
+                    trial = Trial(task=name, server=label, wanted=TASKS[name].fact_count, trouble=str(reason))
                 trials.append(trial)
                 if options.is_shown:
                     _show_end(trial)
@@ -72,6 +75,7 @@ def run(bench: Bench) -> Section:
     )
     show(Console(width=None if Console().is_terminal else 180), trials)
     enter(section, trials)
+    section.details += [trial.summary for trial in trials]
     return section
 
 
