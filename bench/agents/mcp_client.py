@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.agents.conversation import Reply, ToolUse
 
 _REVISION = "2025-11-25"
-_HANDSHAKE_S = 30.0
+_HANDSHAKE_S = 60.0  # a server in Node beside others on a full machine has taken 20 s
 # What the TypeScript SDK says in the cancel of a call that took too long (protocol.ts, `_requestWithSchema`).
 _GAVE_UP = "McpError: MCP error -32001: Request timed out"
 
@@ -42,8 +42,10 @@ class HostProfile:
 class StdioServer:
     """An MCP server that runs as a child, as hosts run it; not for several threads."""
 
-    def __init__(self, words: Sequence[str], *, cwd: Path, env: Mapping[str, str], host: HostProfile) -> None:
-        """Start it and shake hands.
+    def __init__(
+        self, words: Sequence[str], *, cwd: Path, env: Mapping[str, str], host: HostProfile, stderr: Path
+    ) -> None:
+        """Start it and shake hands; `stderr` is the file that its stderr goes to.
 
         Raises:
             ServerGone: It ended, or did not answer.
@@ -51,10 +53,10 @@ class StdioServer:
         self._host = host
         self._id = 0
         self._heard: queue.SimpleQueue[dict[str, object] | None] = queue.SimpleQueue()
-        self._stderr_path = cwd.parent / "stderr"
-        with self._stderr_path.open("ab") as stderr:
+        self._stderr_path = stderr
+        with stderr.open("ab") as errors:
             self.process = subprocess.Popen(
-                words, cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
+                words, cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
             )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -107,7 +109,6 @@ class StdioServer:
     def close(self) -> None:
         """Close its stdin, as a host that ends; kill it when it stays."""
         assert self.process.stdin is not None
-        assert self.process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
         try:
@@ -160,12 +161,14 @@ class StdioServer:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            # Some servers log to stdout; hosts pass over what is no message.
-            with contextlib.suppress(json.JSONDecodeError):
-                message = json.loads(line)
-                if isinstance(message, dict):
-                    self._heard.put(message)
+        # Closed here, because only the reader knows when nothing holds the pipe any more.
+        with self.process.stdout:
+            for line in self.process.stdout:
+                # Some servers log to stdout; hosts pass over what is no message.
+                with contextlib.suppress(json.JSONDecodeError):
+                    message = json.loads(line)
+                    if isinstance(message, dict):
+                        self._heard.put(message)
         self._heard.put(None)
 
     def _last_words(self) -> str:

@@ -16,11 +16,11 @@ from typing import TypeVar
 
 from bench.agents.adapters.adapter import Adapter, View, Work
 from bench.agents.conversation import Reply, ToolUse
-from bench.agents.steps import Do, Follow, Halt, Recall, Restart, Step, Task, Together, facts_of
+from bench.agents.steps import Do, Follow, Halt, Recall, Restart, Step, Switch, Task, Together, facts_of
 
 T = TypeVar("T")
-# A turn is one or more calls at once, or the host's restart; its answers come in the same order.
-Turn = tuple[ToolUse, ...] | Restart
+# A turn is one or more calls at once, the host's restart, or a change of hosts; its answers come in the same order.
+Turn = tuple[ToolUse, ...] | Restart | Switch
 Turns = Generator[Turn, list[Reply], T]
 
 # An agent that has not found it in so many turns of one step would ask a person.
@@ -67,8 +67,11 @@ class ScriptedAgent:
         """Take the tools, and how long a minute of the tasks lasts."""
         self._adapter = adapter
         self._minute_s = minute_s
-        self._handles: dict[str, str] = {}
-        self._session: list[str] = []  # lines that a shell without sessions has to repeat
+        self._host = ""  # the folder of the host that works now
+        self._handles: dict[tuple[str, str], str] = {}  # by host and name
+        self._sessions: dict[
+            str, list[str]
+        ] = {}  # by host: lines that a shell without sessions has to repeat
         self.found: list[tuple[str, bool]] = []
 
     def carry_out(self, task: Task) -> Turns[None]:
@@ -87,13 +90,17 @@ class ScriptedAgent:
             case Follow():
                 return (yield from self._follow(step))
             case Halt():
-                return (yield from self._stop(self._handles.pop(step.name, "")))
+                return (yield from self._stop(self._handles.pop((self._host, step.name), "")))
             case Together():
                 return (yield from self._together(step))
             case Restart():
                 yield step
                 if step.is_new:
-                    self._handles.clear()
+                    self._handles = {key: one for key, one in self._handles.items() if key[0] != self._host}
+                return ""
+            case Switch():
+                yield step
+                self._host = step.folder
                 return ""
             case Recall():
                 return (yield from self._recall())
@@ -101,8 +108,9 @@ class ScriptedAgent:
     def _work(self, step: Do) -> Work:
         command = step.command
         if step.goes_on and not self._adapter.holds_session:
-            self._session = [*self._session, command]
-            command = " && ".join(self._session)
+            lines = self._sessions.setdefault(self._host, [])
+            lines.append(command)
+            command = " && ".join(lines)
         return Work(
             command=command,
             kind=step.kind,
@@ -110,6 +118,7 @@ class ScriptedAgent:
             limit_s=self._minute_s / 6 if step.kind == "suspect" else None,
             until=step.until,
             in_session=step.goes_on,
+            once=step.once,
             is_script=step.is_script,
         )
 
@@ -153,7 +162,7 @@ class ScriptedAgent:
                 continue
             if isinstance(step, Do) and self._is_ready(step, pursuit):
                 if step.lasts:
-                    self._handles[step.name] = handle
+                    self._handles[self._host, step.name] = handle
                     return
                 break
             view = yield from self._attend(pursuit, view, handle)
@@ -165,8 +174,8 @@ class ScriptedAgent:
             return False
         if step.lasts:
             return not step.until or step.until in pursuit.seen
-        # A program that asked has said what it had to say; any other command is waited for.
-        return step.kind in {"service", "dialog"}
+        # A program that asked, or that may hang, has said what it had to say; any other command is waited for.
+        return step.kind in {"service", "dialog", "suspect"}
 
     def _attend(self, pursuit: _Pursuit, view: View, handle: str) -> Turns[View]:
         """Do one thing about a process that runs: answer it, end its input, or wait."""
@@ -258,7 +267,7 @@ class ScriptedAgent:
 
     def _follow(self, step: Follow) -> Turns[str]:
         pursuit = _Pursuit(step)
-        handle = self._handles.get(step.name, "")
+        handle = self._handles.get((self._host, step.name), "")
         if not handle:
             return ""
         look = self._adapter.peek(handle) if step.is_news and not handle.startswith("shell:") else None
@@ -275,7 +284,7 @@ class ScriptedAgent:
             else:
                 view = yield from self._wait(pursuit, handle)
         if view.state == "ended":
-            self._handles.pop(step.name, None)
+            self._handles.pop((self._host, step.name), None)
         return pursuit.seen
 
     def _together(self, step: Together) -> Turns[str]:

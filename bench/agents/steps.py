@@ -26,6 +26,7 @@ class Do:
         name: What later steps call the process by.
         lasts: Whether the step leaves it running.
         goes_on: The line belongs to one shell session: `cd` and `export` of earlier such lines hold.
+        once: A name under which the project needs it once only, where the tools know such names.
         is_script: The text is a script of several lines.
     """
 
@@ -38,6 +39,7 @@ class Do:
     name: str = ""
     lasts: bool = False
     goes_on: bool = False
+    once: str = ""
     is_script: bool = False
 
 
@@ -76,13 +78,26 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """The next steps are another agent's, in another host that runs beside the first; it is started when first named.
+
+    Attributes:
+        folder: Where that host runs, below the task's folder; its `bin` is first on the PATH, as a virtual environment's is.
+        env: What is in its environment beside that, when it is started.
+    """
+
+    folder: str
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recall:
     """Say what ran before, by the server's own record."""
 
     facts: tuple[str, ...]
 
 
-Step = Do | Follow | Halt | Together | Restart | Recall
+Step = Do | Follow | Halt | Together | Restart | Switch | Recall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,12 @@
 """One agent, one task, one server: from a fresh project and a fresh server to what was found and what was left."""
 
+import os
 import re
 import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from bench.agents.left_behind import MARK, end_marked, left_behind, marked_proce
 from bench.agents.mcp_client import HostProfile, ServerGone, StdioServer
 from bench.agents.policy import ScriptedAgent
 from bench.agents.servers import Contestant, Surroundings
-from bench.agents.steps import Restart, Task
+from bench.agents.steps import Restart, Switch, Task
 from bench.context import clean_environment
 from bench.measure import Unavailable
 
 _DURATION = re.compile(r"@(\d+(?:\.\d+)?)@")
+# A person would have looked long before: the longest task is of a minute, and a server that hangs must not hold the rest.
+_MOST_MINUTES = 10
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,8 +143,18 @@ def _project_environment() -> dict[str, str]:
     return clean_environment(**who)
 
 
+@dataclass(slots=True, kw_only=True)
+class _Host:
+    """One host of a trial: where it runs, its server, and what its model has read."""
+
+    folder: Path
+    env: Mapping[str, str]
+    server: StdioServer
+    conversation: Conversation
+
+
 class _Stage:
-    """The server of one trial and the agent that plays on it."""
+    """The hosts of one trial, each with a server as a child, and the agent that plays on them."""
 
     def __init__(
         self,
@@ -159,37 +172,21 @@ class _Stage:
         self._around, self._project, self._mark, self._host = around, project, mark, host
         self._count, self._watch = count, watch
         self._own: set[int] = set()
+        self._hosts: dict[str, _Host] = {}
+        self._servers: list[StdioServer] = []
+        self._tools: list[Mapping[str, object]] = []
 
     def play(self) -> None:
         """Do the task."""
-        server = self._open()
         try:
-            tools = server.tools()
-            names = {str(tool["name"]) for tool in tools}
-            if missing := self._contestant.adapter.needs - names:
-                raise Unavailable(f"not offered: {', '.join(sorted(missing))}")
-            schema_tokens = self._count(schema_text(tools))
-            self._trial.conversations.append(Conversation(schema_tokens=schema_tokens, count=self._count))
-            agent = ScriptedAgent(self._contestant.adapter(tools), minute_s=self._around.minute_s)
-            turns = agent.carry_out(self._task)
-            began = time.monotonic()
-            replies: list[Reply] | None = None
             try:
-                while True:
-                    turn = turns.send(replies)  # type: ignore[arg-type] # None begins a generator
-                    if isinstance(turn, Restart):
-                        server.kill()
-                        server = self._open()
-                        server.tools()
-                        if turn.is_new:
-                            self._trial.conversations.append(
-                                Conversation(schema_tokens=schema_tokens, count=self._count)
-                            )
-                        replies = []
-                    else:
-                        replies = self._take_turn(server, turn)
-            except StopIteration:
-                pass
+                self._enter("", {})
+            except ServerGone as error:
+                raise Unavailable(f"does not start: {str(error).strip()[-200:]}") from None
+            agent = ScriptedAgent(self._contestant.adapter(self._tools), minute_s=self._around.minute_s)
+            began = time.monotonic()
+            try:
+                self._play(agent, deadline=began + _MOST_MINUTES * self._around.minute_s)
             except ServerGone as error:
                 self._trial.trouble = f"the server has ended: {str(error)[-200:]}"
             self._trial.seconds = time.monotonic() - began
@@ -200,26 +197,72 @@ class _Stage:
                 own_words=(*self._contestant.own_words, str(self._around.folder / "s")),
             )
         finally:
-            server.close()
+            for server in self._servers:
+                server.close()
 
-    def _open(self) -> StdioServer:
+    def _play(self, agent: ScriptedAgent, *, deadline: float) -> None:
+        turns = agent.carry_out(self._task)
+        host = self._hosts[""]
+        replies: list[Reply] | None = None
+        while True:
+            try:
+                turn = turns.send(replies)  # type: ignore[arg-type] # None begins a generator
+            except StopIteration:
+                return
+            if time.monotonic() > deadline:
+                self._trial.trouble = f"not finished after {_MOST_MINUTES} minutes of the task's time"
+                return
+            replies = []
+            match turn:
+                case Restart():
+                    host.server.kill()
+                    host.server = self._open(host.folder, host.env)
+                    host.server.tools()
+                    if turn.is_new:
+                        host.conversation = self._new_conversation()
+                case Switch():
+                    host = self._enter(turn.folder, turn.env)
+                case _:
+                    replies = self._take_turn(host, turn)
+
+    def _enter(self, folder: str, env: Mapping[str, str]) -> _Host:
+        """Return the host of a folder of the task, which is started when it is not there yet."""
+        if folder not in self._hosts:
+            place = self._project / folder
+            added = {"PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}", **env} if folder else env
+            server = self._open(place, added)
+            self._tools = server.tools()
+            names = {str(tool["name"]) for tool in self._tools}
+            if missing := self._contestant.adapter.needs - names:
+                raise Unavailable(f"not offered: {', '.join(sorted(missing))}")
+            self._hosts[folder] = _Host(
+                folder=place, env=added, server=server, conversation=self._new_conversation()
+            )
+        return self._hosts[folder]
+
+    def _new_conversation(self) -> Conversation:
+        schema_tokens = self._count(schema_text(self._tools))
+        self._trial.conversations.append(Conversation(schema_tokens=schema_tokens, count=self._count))
+        return self._trial.conversations[-1]
+
+    def _open(self, folder: Path, added: Mapping[str, str]) -> StdioServer:
         before = set(marked_processes(self._mark))
         env = {
             **_project_environment(),
             **self._contestant.env(self._around),
+            **added,
             MARK: self._mark,
             "HOME": str(self._around.folder),
         }
         words = self._contestant.words(self._around)
-        try:
-            server = StdioServer(words, cwd=self._project, env=env, host=self._host)
-        except ServerGone as error:
-            raise Unavailable(f"does not start: {str(error).strip()[-200:]}") from None
+        errors = self._around.folder / "stderr"
+        server = StdioServer(words, cwd=folder, env=env, host=self._host, stderr=errors)
+        self._servers.append(server)
         self._own |= set(marked_processes(self._mark)) - before
         return server
 
-    def _take_turn(self, server: StdioServer, uses: Sequence[ToolUse]) -> list[Reply]:
-        replies = server.call(uses)
+    def _take_turn(self, host: _Host, uses: Sequence[ToolUse]) -> list[Reply]:
+        replies = host.server.call(uses)
         for use, reply in zip(uses, replies, strict=True):
-            self._watch(self._trial.conversations[-1].add(use, reply))
+            self._watch(host.conversation.add(use, reply))
         return replies

@@ -9,7 +9,7 @@ import pytest
 from bench.agents.adapters.lean import LeanAdapter
 from bench.agents.conversation import Reply, ToolUse
 from bench.agents.policy import ScriptedAgent, is_shown
-from bench.agents.steps import Do, Restart, Task, facts_of
+from bench.agents.steps import Do, Task, facts_of
 from bench.agents.tasks import TASKS
 from bench.agents.trial import lay_out, scaled
 
@@ -34,7 +34,7 @@ def _play(task: Task, answer: str) -> tuple[ScriptedAgent, list[str]]:
     try:
         while True:
             turn = next(turns) if replies is None else turns.send(replies)
-            uses: Sequence[ToolUse] = () if isinstance(turn, Restart) else turn
+            uses: Sequence[ToolUse] = turn if isinstance(turn, tuple) else ()
             called += [use.tool for use in uses]
             replies = [Reply(text=answer) for _ in uses]
     except StopIteration:

@@ -28,6 +28,7 @@ class Work:
         limit_s: After so many seconds it must not go on; None without a limit.
         until: The text after which a service is ready.
         in_session: Whether it belongs to the agent's one shell session.
+        once: A name under which the project needs it once only.
         is_script: Whether the text has several lines.
     """
 
@@ -37,6 +38,7 @@ class Work:
     limit_s: float | None = None
     until: str = ""
     in_session: bool = False
+    once: str = ""
     is_script: bool = False
 
 

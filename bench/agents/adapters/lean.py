@@ -29,6 +29,8 @@ class LeanAdapter(Adapter):
         arguments: dict[str, object] = {"script" if work.is_script else "command": work.command}
         if work.in_session:
             arguments["workspace"] = "main"
+        if work.once:
+            arguments["key"] = work.once
         match work.kind:
             case "service" if work.until:
                 arguments["wait_for"] = {"text": work.until}

@@ -1,6 +1,6 @@
 """Tasks of other kinds, which the texts of no server here were written for: they show what is tuned to the others."""
 
-from bench.agents.steps import Do, Follow, Halt, Task
+from bench.agents.steps import Do, Follow, Halt, Switch, Task
 
 _FAULTY_C = """#include <stdio.h>
 #include "ledger.h"
@@ -143,6 +143,42 @@ code=$?
 echo "indexer ended with code $code"
 exit $code
 """
+
+_RELEASE = """#!/bin/bash
+echo "released @NAME@ to ${REGION:-nowhere}"
+"""
+
+_PREVIEW = """#!/bin/bash
+cd "$(dirname "$0")/.."
+echo "preview of @NAME@ is ready"
+until [ -e requested ]; do sleep 0.1; done
+echo "preview of @NAME@: page requested"
+exec sleep 3600
+"""
+
+_REQUEST = """#!/bin/bash
+touch "$(dirname "$0")/../requested"
+sleep 0.5
+echo "page requested"
+"""
+
+
+def _projects(*names: str) -> dict[str, str]:
+    """Return the files of projects that have the same programs, each of which says whose it is."""
+    programs = {"release": _RELEASE, "preview": _PREVIEW, "request": _REQUEST}
+    return {
+        f"{name}/bin/{program}": text.replace("@NAME@", name)
+        for name in names
+        for program, text in programs.items()
+    }
+
+
+def _preview(name: str) -> Do:
+    ready = f"preview of {name} is ready"
+    return Do(
+        command="preview", kind="service", until=ready, facts=(ready,), name="preview", lasts=True, clue=""
+    )
+
 
 TASKS = tuple(
     Task(name=name, goal=goal, files=files, prepare=prepare, steps=steps, is_held_out=True)
@@ -333,6 +369,33 @@ TASKS = tuple(
                 "git commit -qam second"
             ),
             (Do(command="git show", facts=(r"^\+retries = 7",), clue=""),),
+        ),
+        (
+            "projects",
+            "Two agents, each in its own host, release and preview their own projects under the same names.",
+            _projects("shop", "blog"),
+            "git init -q shop; git init -q blog",
+            (
+                Switch(folder="shop", env={"REGION": "paris"}),
+                Do(command="export STAGE=canary; cd bin", goes_on=True, clue=""),
+                Do(command="release", once="release", facts=(r"released shop to paris",), clue=""),
+                _preview("shop"),
+                Switch(folder="blog", env={"REGION": "oslo"}),
+                Do(
+                    command="pwd; echo stage ${STAGE:-unset}",
+                    goes_on=True,
+                    facts=(r"/blog$", r"stage unset"),
+                    clue="",
+                ),
+                Do(command="release", once="release", facts=(r"released blog to oslo",), clue=""),
+                _preview("blog"),
+                # Its number is that of the other project's, which goes on.
+                Halt(name="preview"),
+                Switch(folder="shop"),
+                Do(command="request", facts=(r"page requested",), clue=""),
+                Follow(name="preview", facts=(r"preview of shop: page requested",), is_news=True),
+                Halt(name="preview"),
+            ),
         ),
     )
 )
