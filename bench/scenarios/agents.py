@@ -60,6 +60,7 @@ def run(bench: Bench) -> Section:
                         watch=watch,
                     )
                 except Unavailable as reason:
+                    bench.say(f"agents: {name} on {label}: {reason}")
                     if not any(one.server == label for one in trials):
                         missing[label] = str(reason)
                         continue
