@@ -115,7 +115,9 @@ async def bash_output(call: ToolCall, asked: BashOutputArguments) -> Outcome:
         status = "killed"
     parts = [f"<status>{status}</status>"]
     if record.is_complete and record.exit_code is not None:
-        parts.append(f"<exit_code>{record.exit_code}{_before(before, record.short_id)}</exit_code>")
+        # A search needs no call for a search behind it.
+        note = _before(before, record.short_id, names_search=asked.filter is None)
+        parts.append(f"<exit_code>{record.exit_code}{note}</exit_code>")
     if record.waiting != "no":
         parts.append(f"<waiting_for>{record.waiting}</waiting_for>")
     text = page.text(_bash_source(record.short_id), budget=SHOWN_CHARACTERS)
@@ -139,12 +141,12 @@ async def _search_all(process: Process, before: HiddenByFilter, pattern: str) ->
             log.close()
 
 
-def _before(before: HiddenByFilter, name: str) -> str:
+def _before(before: HiddenByFilter, name: str, *, names_search: bool = True) -> str:
     """Return what stands behind an exit code that hides a failure before a final filter; empty where there is none."""
     if before.failure is None:
         return ""
     call = f"{_bash_source(name).call})"
-    kept = f"all {before.size} bytes before it: {call}" if before.size else ""
+    kept = f"all {before.size} bytes before it: {call}" if before.size and names_search else ""
     return "".join(f", {words}" for words in (before_words(before.failure), kept) if words)
 
 
