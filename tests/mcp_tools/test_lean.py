@@ -154,6 +154,22 @@ async def test_stop_and_the_action_cancel_end_whole_trees(
     await wait_for(marker, 1)
     assert await say(toolbox, "control", caller, id="p4", action="cancel") == "[p4 stopped by you]"
     assert marker.pids() == []
+@pytest.mark.promise("S4.13")
+async def test_a_wrong_id_among_several_stops_the_others(toolbox: Toolbox, marker: Marker) -> None:
+    caller = a_caller()
+    for _ in range(2):
+        await say(toolbox, "run", caller, command=marker.sleep, wait_s=0)
+    pids = await wait_for(marker, 2)
+    text = await say(toolbox, "stop", caller, ids=["p1", "p7", "p2"], grace=0)
+    first, unknown, last = text.splitlines()
+    assert (first, last) == ("[p1 stopped by you]", "[p2 stopped by you]")
+    assert "'p7'" in unknown
+    await wait_dead(*pids)
+    outcome = await answer(toolbox, "stop", caller, {"ids": ["p8", "p9"]})
+    assert outcome.is_error
+    assert [name in outcome.text for name in ("p8", "p9")] == [True, True]
+
+
 
 
 @pytest.mark.promise("S4.13")

@@ -199,34 +199,39 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
 async def stop(call: ToolCall, asked: StopArguments) -> Outcome:
     """End whole process trees, side by side; answers when they are gone, with the output that was not shown.
 
-    An end that is refused or fails is said in its process's line; the answer is an error when that is so of all of them.
+    An id that is unknown, and an end that is refused or fails, is said in its line; the answer is an error when that is so of all.
 
     Raises:
-        ProcessNotFound: One of the ids is unknown; then nothing was ended.
+        ProcessNotFound: The only id is unknown.
 
     Cancellation: ends that were asked for go on.
     """
-    found = [await _find(call, one) for one in asked.ids]
+    found: list[Process | OutliveError] = []
+    for name in asked.ids:
+        try:
+            found.append(await _find(call, name))
+        except OutliveError as error:
+            if len(asked.ids) == 1:
+                raise
+            found.append(error)  # the others end all the same
     grace_s = AGENT_GRACE_S if asked.grace is None else asked.grace
-    ends = await asyncio.gather(*(_end(call, process, grace_s=grace_s) for process in found))
-    texts = []
-    for process, error in zip(found, ends, strict=True):
-        if error is not None:
-            texts.append(f"{process.record.short_id}: {error_text(error)}")
-            continue
-        page = await read_page(process.log, call.runner.memory.shown(call.caller, process.process_id))
-        texts.append((await show(call, process, page, None, shows_id=True)).text)
-    return Outcome(text="\n".join(texts), is_error=all(error is not None for error in ends))
+    lines = await asyncio.gather(*(_stopped(call, one, grace_s=grace_s) for one in found))
+    return Outcome(
+        text="\n".join(text for text, _ in lines), is_error=not any(is_done for _, is_done in lines)
+    )
 
 
-async def _end(call: ToolCall, process: Process, *, grace_s: float) -> OutliveError | None:
-    """End one tree; return what was refused, so that the others are reported, too."""
+async def _stopped(call: ToolCall, found: Process | OutliveError, *, grace_s: float) -> tuple[str, bool]:
+    """End one tree; return what the answer says of it, and whether it is gone."""
+    if isinstance(found, OutliveError):
+        return found.message, False
     try:
         with contextlib.suppress(InvalidState):  # it has ended, and nothing of it is left
-            await call.end(process, note="Cancelled by the client.", grace_s=grace_s)
+            await call.end(found, note="Cancelled by the client.", grace_s=grace_s)
     except OutliveError as error:
-        return error
-    return None
+        return f"{found.record.short_id}: {error_text(error)}", False
+    page = await read_page(found.log, call.runner.memory.shown(call.caller, found.process_id))
+    return (await show(call, found, page, None, shows_id=True)).text, True
 
 
 async def control(call: ToolCall, asked: ControlArguments) -> Outcome:
