@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shlex
 import socket
 import sys
 
@@ -14,6 +15,7 @@ from outlive.core.process import Owner
 from outlive.engine import Engine, ProcessFilter
 from outlive.frontends.mcp.tools import Toolbox, ToolSettings, UnknownTool
 from outlive.store.output_log import OutputLog
+from tests.keeper.house import House
 from tests.mcp_tools.calling import (
     a_caller,
     answer,
@@ -168,6 +170,25 @@ async def test_a_wrong_id_among_several_stops_the_others(toolbox: Toolbox, marke
     outcome = await answer(toolbox, "stop", caller, {"ids": ["p8", "p9"]})
     assert outcome.is_error
     assert [name in outcome.text for name in ("p8", "p9")] == [True, True]
+
+
+@pytest.mark.promise("S4.13")
+async def test_a_list_shows_ports_and_what_a_script_does(toolbox: Toolbox, shared_house: House) -> None:
+    """A path of the state folder names no script that a model knows again, and is no business of its."""
+    caller = a_caller()
+    server = f"{shlex.quote(sys.executable)} -u -m http.server 0 --bind 127.0.0.1"
+    text = await say(toolbox, "run", caller, command=server, wait_for="Serving HTTP")
+    listens = re.search(r"listens on \d+", text)
+    assert listens is not None
+    script = "#!/bin/bash\n# of the night\n\nexport KEY=ghp_Qr5tUv7wXy9zAb1cDe3fGh5iJk7lMn9oPq1r; sleep 300\n"
+    await say(toolbox, "run", caller, script=script, wait_s=0)
+    rows = (await say(toolbox, "list", caller)).splitlines()
+    assert rows[0].startswith("[p2 running, ")
+    assert "/bin/bash script: export KEY=ghp_*" in rows[0]
+    assert "ghp_Qr5" not in rows[0]
+    assert str(shared_house.state_dir) not in rows[0]
+    assert listens[0] in rows[1]
+    await say(toolbox, "stop", caller, ids=["p1", "p2"], grace=0)
 
 
 

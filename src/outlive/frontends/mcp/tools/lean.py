@@ -19,12 +19,11 @@ from outlive.core.process import ProcessRecord
 from outlive.engine import OutputLog, Process, ProcessFilter
 from outlive.engine.commands.unfiltered import unfiltered_log, unfiltered_of
 from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished
-from outlive.frontends.mcp.tools.lean_answers import described, show
+from outlive.frontends.mcp.tools.lean_answers import described, listed, show
 from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, Runner, ToolCall, is_visible
 from outlive.frontends.mcp.tools.waits import Reason, reporting, until_answerable, until_any
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
-from outlive.protocols.mcp.headers import Circumstances, header
 from outlive.protocols.mcp.lean import (
     ControlArguments,
     ListArguments,
@@ -39,7 +38,6 @@ from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.output.body import FAILURE_BUDGET
 from outlive.protocols.terminal.typed import typed_keys
-from outlive.server.shown_output import duration_s
 
 _SETTLED_S = 0.5  # silence after an input, of a program that the kernel does not show waiting
 _SEND_S = 30.0  # for the answer to an input
@@ -263,10 +261,9 @@ async def list_all(call: ToolCall, asked: ListArguments) -> Outcome:
         tags=asked.tags,
         detached=True,
     )
-    rows = []
-    for record in await engine.queries.list(wanted, limit=asked.limit):
-        now = Circumstances(duration_s=duration_s(record), waiting=record.waiting, redacted=record.redacted)
-        rows.append(f"{header(record, now).splitlines()[0]} {record.command[:120]!r}")
+    # Side by side: each looks at the ports of a tree, which takes some milliseconds.
+    records = await engine.queries.list(wanted, limit=asked.limit)
+    rows = await asyncio.gather(*(listed(call.runner, record) for record in records))
     notice = [f"[{sentence}]"] if (sentence := engine.disk.sentence()) else []
     hint = "[no processes]" if asked.all else "[nothing is running; all=true includes ended ones]"
     return Outcome(text="\n".join([*notice, *(rows or [hint])]))

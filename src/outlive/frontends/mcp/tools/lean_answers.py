@@ -4,8 +4,13 @@ Texts are `protocols.mcp.headers`' and `protocols.output`'s; here is decided wha
 told what was shown.
 """
 
+import asyncio
+import contextlib
+
+from outlive.core.errors import OutliveError
 from outlive.core.identity import short_name
 from outlive.core.lifecycle import State
+from outlive.core.process import ProcessRecord
 from outlive.engine import Process
 from outlive.engine.commands.unfiltered import HiddenByFilter, hidden_by_filter
 from outlive.frontends.mcp.tools.calls import Outcome
@@ -19,6 +24,9 @@ from outlive.server.shown_output import duration_s
 
 # After so many minutes a model has other work, or has ended its turn: more would be a way to forget the process.
 _MOST_MINUTES = 30  # between two looks at a process that has no news
+
+_LISTED_CHARACTERS = 120  # of a command in a list: enough to know it again
+_SCRIPT_BYTES = 4096  # of a script, in which its first line is looked for
 
 
 async def show(
@@ -157,6 +165,36 @@ async def described(
         end=_end_before(before) if is_unfiltered else "",
     )
     hint = f"[{before.hint}]" if hints and before.hint else ""
+async def listed(runner: Runner, record: ProcessRecord) -> str:
+    """Return a process's line in a list: its header, the ports that it listens on, and its command.
+
+    Cancellation: safe.
+    """
+    ports: tuple[int, ...] = ()
+    command = record.command
+    # Retention may have removed it meanwhile: then there is nothing to look at any more.
+    with contextlib.suppress(OutliveError):
+        process = await runner.engine.queries.find(record.process_id)
+        ports = (await runner.engine.queries.observe(process)).ports
+        path = f"{process.folder}/script"
+        if path in command:  # a path in the state folder says nothing: the script itself does
+            text = await asyncio.to_thread(_first_line, path)
+            mask = runner.engine.redaction.texts_of(record.process_id)
+            command = command.replace(path, f"script: {mask(text)}".rstrip(": "))
+    now = Circumstances(
+        duration_s=duration_s(record), ports=ports, waiting=record.waiting, redacted=record.redacted
+    )
+    return f"{header(record, now).splitlines()[0]} {command[:_LISTED_CHARACTERS]!r}"
+
+
+def _first_line(path: str) -> str:
+    """Return the first line of a script that does something; empty where none does, or the file is gone."""
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        lines = map(str.strip, file.read(_SCRIPT_BYTES).splitlines())
+        return next((line for line in lines if line and not line.startswith("#")), "")
+    return ""
+
+
     return header(record, now), "\n".join(filter(None, [text, hint]))
 
 
