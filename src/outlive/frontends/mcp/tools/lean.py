@@ -22,7 +22,7 @@ from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.lean_answers import described, listed, show
 from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, Runner, ToolCall, is_visible
-from outlive.frontends.mcp.tools.waits import Reason, reporting, until_answerable, until_any
+from outlive.frontends.mcp.tools.waits import Reason, reporting, unmet, until_answerable, until_any
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
 from outlive.protocols.mcp.lean import (
     ControlArguments,
@@ -70,6 +70,7 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
     page = await read_page(process.log, BEGINNING, raw=asked.raw)
     remark = "" if is_new else _ran(process.record)
     workspace = await shown_workspace(process)
+    remark = remark or await unmet(asked.wait_for, reason)
     outcome = await show(call, process, page, asked.budget, workspace=workspace, remark=remark, reason=reason)
     # A caller that has said how long it waits wants this answer, and no task in its place.
     if is_complete or asked.wait_s is not None or asked.wait_for is not None:
@@ -140,7 +141,7 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
     starts = [call.runner.memory.shown(call.caller, process.process_id) for process in found]
     wait_s = call.patience_s(asked.wait_s)
     async with reporting(found, call.progress):
-        is_over = not await until_any(
+        reasons = await until_any(
             call.runner.engine,
             found,
             asked.wait_for,
@@ -149,13 +150,18 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
             starts=starts,
         )
     texts = []
-    for process, start in zip(found, starts, strict=True):
-        reason: Reason = "end" if process.is_complete else "question" if process.waiting != "no" else "time"
-        if reason == "time" and not is_over:  # another one is the answer: this one's output is for later
+    for process, start, over in zip(found, starts, reasons, strict=True):
+        reason: Reason | None = (
+            "end" if process.is_complete else "question" if process.waiting != "no" else over
+        )
+        if reason is None:  # another one is the answer: this one's output is for later
             texts.append((await described(call.runner, process, None, None, shows_id=True))[0])
             continue
         page = await read_page(process.log, start)
-        texts.append((await show(call, process, page, asked.budget, reason=reason, shows_id=True)).text)
+        remark = await unmet(asked.wait_for, over)
+        texts.append(
+            (await show(call, process, page, asked.budget, remark=remark, reason=reason, shows_id=True)).text
+        )
     return Outcome(text="\n".join(texts))
 
 
@@ -189,9 +195,10 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
         reason: Reason | None = await until_answerable(engine, process, wanted, wait_s=wait_s, start=before)
     page = await read_page(process.log, start, raw=asked.raw)
     nothing = "" if process.is_complete else "[no output yet]"
+    remark = await unmet(asked.wait_for, reason)
     if reason == "question" and process.waiting == "input":
         reason = None  # a caller that has just answered one question knows how
-    return await show(call, process, page, asked.budget, nothing=nothing, reason=reason)
+    return await show(call, process, page, asked.budget, nothing=nothing, remark=remark, reason=reason)
 
 
 async def stop(call: ToolCall, asked: StopArguments) -> Outcome:

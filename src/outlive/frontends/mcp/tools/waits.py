@@ -32,6 +32,7 @@ _NOTHING = WaitFor()
 # A server has said that it is ready, and falls silent. Looking at a whole tree's ports takes some milliseconds.
 _SILENCE_S = 3.0
 _SELDOM_S = 60.0
+_MOST_WISHED = 40  # characters of a text that is said not to have come: its caller knows the rest
 
 
 def is_listening(port: int) -> bool:
@@ -197,32 +198,50 @@ async def until_any(
     wait_s: float,
     needs_all: bool,
     starts: list[Cursor],
-) -> bool:
-    """Return when one of the processes is answerable (or all are, with `needs_all`), or after `wait_s`; whether one was.
+) -> list[Reason | None]:
+    """Return when one of the processes is answerable (or all are, with `needs_all`), or after `wait_s`.
+
+    For each process: why its wait is over, None where it is not, since another one is the answer.
 
     A question of any of them is an answer in either case: without it that process would never end. A password that a person was
     asked for is none: a caller that is told so again and again asks again and again.
 
     Cancellation: safe.
     """
-    waits = {
+    waits = [
         asyncio.create_task(
             until_answerable(engine, process, wanted, wait_s=wait_s, start=start, leaves_to_person=True)
         )
         for process, start in zip(processes, starts, strict=True)
-    }
+    ]
     try:
-        left = waits
+        left = set(waits)
         while left:
             done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
             reasons = {one.result() for one in done}
             if "question" in reasons or (not needs_all and reasons != {"time"}):
-                return True
-        return False
+                break
+        return [one.result() if one.done() else None for one in waits]
     finally:
         for one in waits:
             one.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
+
+
+async def unmet(wanted: WaitFor | None, reason: Reason | None) -> str:
+    """Return what a wait was for and did not come, in the words of a header; empty where it came, or nothing was wished for.
+
+    Cancellation: safe.
+    """
+    if wanted is None or reason not in {"end", "time"}:
+        return ""
+    # Looked at once more: a server that goes into the background listens after the end of what has started it.
+    if wanted.port is not None and await asyncio.to_thread(is_listening, wanted.port):
+        return ""
+    text = None if wanted.text is None else f"{wanted.text[:_MOST_WISHED]!r} did not come"
+    port = None if wanted.port is None else f"nothing listens on {wanted.port}"
+    yet = " yet" if reason == "time" else ""
+    return ", ".join(f"{words}{yet}" for words in (text, port) if words)
 
 
 class _Finder:
