@@ -276,6 +276,18 @@ async def test_a_wait_for_a_text_that_came_needs_no_second_one(toolbox: Toolbox,
 
 
 @pytest.mark.promise("S4.13.waits")
+async def test_no_news_sends_away_for_longer_and_names_what_wakes_the_host(toolbox: Toolbox) -> None:
+    """The way to be woken is what ends the asking: it must not be lost where the asking has begun."""
+    caller = replace(a_caller(), client="claude-code")
+    await say(toolbox, "run", caller, command="sleep 300", wait_s=0)
+    texts = [await say(toolbox, "wait", caller, ids=["p1"], wait_s=0.01) for _ in range(3)]
+    for text, minutes in zip(texts, (1, 2, 4), strict=True):
+        assert f"check again in {minutes} min" in text
+    assert all("run `outlive wait " in text for text in texts)
+    await say(toolbox, "stop", caller, ids=["p1"])
+
+
+@pytest.mark.promise("S4.13.waits")
 def test_a_call_without_progress_waits_at_most_50_seconds_whatever_it_asks() -> None:
     caller = replace(a_caller(), client="unheard-of")
     patience = patience_of(caller, has_progress=False, is_patient=True)

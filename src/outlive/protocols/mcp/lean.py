@@ -11,10 +11,12 @@ from msgspec import Meta
 
 from outlive.operations.requests import Key, Seconds, Text, Timeout, Words, WorkspaceName
 from outlive.operations.start import RunOptions, check_one_way
+from outlive.protocols.mcp.lenient import LEAST_BUDGET, MOST_BUDGET
 from outlive.protocols.terminal.typed import check_keys
 
 _Budget = Annotated[
-    int, Meta(ge=100, le=1_000_000, description="Show at most this many characters of output.")
+    int,
+    Meta(ge=LEAST_BUDGET, le=MOST_BUDGET, description="Show at most this many characters of output."),
 ]
 _Raw = Annotated[bool, Meta(description="Keep ANSI codes, progress bars and repeated lines.")]
 

@@ -77,6 +77,8 @@ _KEYS: Mapping[str, str] = MappingProxyType(
     {"return": "enter", "escape": "esc", "page_up": "pageup", "page_down": "pagedown", "del": "delete"}
 )
 _CONTROL_KEY = re.compile(r"(?:ctrl[-+ ]|control[-+ ]|c-|\^)([a-z])", re.IGNORECASE)
+# Characters of output in an answer: fewer hold no head, mark and tail, and a longer line than the most is read in pieces.
+LEAST_BUDGET, MOST_BUDGET = 100, 1_000_000
 # The longest time that is taken without a unit: what is larger has mostly been meant as milliseconds.
 _DAY_S = 86_400
 _DURATION = re.compile(
@@ -242,6 +244,14 @@ def _timed(value: object) -> object:
     return value if seconds is None else seconds
 
 
+def _budgeted(value: object) -> object:
+    """Return a number of characters that an answer can have: what is too small or too large can only mean as few or as many as may be."""
+    number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+    if not isinstance(number, int) or isinstance(number, bool):
+        return value
+    return min(max(number, LEAST_BUDGET), MOST_BUDGET)
+
+
 def _seconds(value: object) -> tuple[float | None, bool]:
     """Return a time in seconds and whether it named its unit; None for what is no time."""
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -265,5 +275,6 @@ _VALUES: Mapping[str, Callable[[object], object]] = MappingProxyType(
         "timeout": _bounded,
         "wait_s": _timed,
         "grace": _timed,
+        "budget": _budgeted,
     }
 )

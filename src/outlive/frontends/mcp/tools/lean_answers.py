@@ -42,6 +42,7 @@ async def show(
     shows_id: bool = False,
     is_part: bool = False,
     is_unfiltered: bool = False,
+    note: str = "",
 ) -> Outcome:
     """Return a header and a page of output, and note that the answer shows it (unless it `is_part` of what there is).
 
@@ -57,6 +58,7 @@ async def show(
         shows_id: Whether the header names it in any case, as where an answer is about several.
         is_part: Whether the page leaves out lines without a mark for them.
         is_unfiltered: Whether the page is of what entered the final filter, not of the output.
+        note: What to do next, in the place of what follows from `reason`.
     """
     memory = call.runner.memory
     if memory.take_given_up(process.process_id):
@@ -79,19 +81,21 @@ async def show(
         call.runner.engine.questions.note_asked(
             process
         )  # the answer names the way by which a person can type it
-    following = _next(process, reason, host_of(call.caller.client))
+    idle_waits = 0
     if reason == "time" and not text:
-        following = _later(process, memory.count_idle_wait(call.caller, process.process_id), following)
+        idle_waits = memory.count_idle_wait(call.caller, process.process_id)
     else:
         memory.forget_idle_waits(call.caller, process.process_id)
+    following = note or _next(process, reason, host_of(call.caller.client), idle_waits=idle_waits)
     parts = [first, text or nothing, following]
     return Outcome(text="\n".join(filter(None, parts)))
 
 
-def _next(process: Process, reason: Reason | None, host: McpHost) -> str:
+def _next(process: Process, reason: Reason | None, host: McpHost, *, idle_waits: int) -> str:
     """Return what a model does best about a process that goes on; empty where that is known.
 
-    Asking again and again is the dearest way to wait: where a host can be woken, that is named first.
+    Asking again and again is the dearest way to wait: where a host can be woken, that is named, and a model that has heard nothing
+    new `idle_waits` times in a row is sent away for longer each time.
     """
     name = process.record.short_id
     typed = short_name(
@@ -99,6 +103,7 @@ def _next(process: Process, reason: Reason | None, host: McpHost) -> str:
     )  # a user may type it in any folder, and a short id counts in its project's
     if process.is_complete or reason is None or process.state is State.QUEUED:
         return ""
+    waking = "" if host.wake is None else f"; to be notified when it ends, {host.wake.format(id=typed)}"
     match reason:
         case "question" if process.waiting == "password":
             return (
@@ -107,22 +112,14 @@ def _next(process: Process, reason: Reason | None, host: McpHost) -> str:
             )
         case "question":
             return f'[it waits for input: send(id="{name}", text="…\\n")]'
+        case "time" if idle_waits > 1:
+            # Doubled each time: a job of a night is asked about some ten times, not every minute.
+            minutes = min(2 ** (idle_waits - 2), _MOST_MINUTES)
+            return f"[nothing new: do something else, and check again in {minutes} min or more{waking}]"
         case "time":
-            waking = (
-                "" if host.wake is None else f"; to be notified when it ends, {host.wake.format(id=typed)}"
-            )
             return f'[still running: wait(ids=["{name}"]) returns when it ends, stop kills it{waking}]'
         case _:
             return ""
-
-
-def _later(process: Process, count: int, following: str) -> str:
-    """Return what a model does about a process that had no news for it `count` times in a row: not ask again at once."""
-    if count == 1 or process.is_complete:
-        return following
-    # Doubled each time: a job of a night is asked about some ten times, not every minute.
-    minutes = min(2 ** (count - 2), _MOST_MINUTES)
-    return f"[nothing new: do something else, and check again in {minutes} min or more]"
 
 
 async def described(
@@ -165,6 +162,9 @@ async def described(
         end=_end_before(before) if is_unfiltered else "",
     )
     hint = f"[{before.hint}]" if hints and before.hint else ""
+    return header(record, now), "\n".join(filter(None, [text, hint]))
+
+
 async def listed(runner: Runner, record: ProcessRecord) -> str:
     """Return a process's line in a list: its header, the ports that it listens on, and its command.
 
@@ -193,9 +193,6 @@ def _first_line(path: str) -> str:
         lines = map(str.strip, file.read(_SCRIPT_BYTES).splitlines())
         return next((line for line in lines if line and not line.startswith("#")), "")
     return ""
-
-
-    return header(record, now), "\n".join(filter(None, [text, hint]))
 
 
 def _kept(before: HiddenByFilter, process: Process) -> str:
