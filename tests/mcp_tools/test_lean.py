@@ -156,6 +156,8 @@ async def test_stop_and_the_action_cancel_end_whole_trees(
     await wait_for(marker, 1)
     assert await say(toolbox, "control", caller, id="p4", action="cancel") == "[p4 stopped by you]"
     assert marker.pids() == []
+
+
 @pytest.mark.promise("S4.13")
 async def test_a_wrong_id_among_several_stops_the_others(toolbox: Toolbox, marker: Marker) -> None:
     caller = a_caller()
@@ -191,6 +193,28 @@ async def test_a_list_shows_ports_and_what_a_script_does(toolbox: Toolbox, share
     await say(toolbox, "stop", caller, ids=["p1", "p2"], grace=0)
 
 
+@pytest.mark.promise("S4.13")
+async def test_a_text_without_enter_says_so_where_the_line_is_still_waited_for(toolbox: Toolbox) -> None:
+    """Models forget the newline, and wait for an answer that cannot come."""
+    caller = a_caller()
+    note = "[no Enter was sent: end text with \\n]"
+    line = "read -p 'Name? ' x; echo hello $x; read -rs -p 'Password: ' y; echo; echo ${#y}"
+    await say(toolbox, "run", caller, command=line, pty=True)
+    text = await say(toolbox, "send", caller, id="p1", text="Ada", wait_s=5)
+    assert text.splitlines()[0] == "[p1 waiting for input]"
+    assert text.splitlines()[-1] == note
+    text = await say(toolbox, "send", caller, id="p1", keys=["enter"], wait_s=5)
+    assert "hello Ada" in text
+    assert note not in text
+    assert (await say(toolbox, "send", caller, id="p1", text="1234", wait_s=5)).endswith(note)
+    text = await say(toolbox, "send", caller, id="p1", text="5\n", wait_s=5)
+    assert text.startswith("[exit 0]")
+    assert text.endswith("\n5")
+    # A program that reads single characters has done something: nothing is missing.
+    line = "while read -rsn1 x; do echo; echo key $x; done"
+    await say(toolbox, "run", caller, command=line, pty=True)
+    assert note not in await say(toolbox, "send", caller, id="p2", text="q", wait_s=5)
+    await say(toolbox, "stop", caller, ids=["p2"], grace=0)
 
 
 @pytest.mark.promise("S4.13")

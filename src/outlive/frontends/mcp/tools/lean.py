@@ -196,9 +196,23 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
     page = await read_page(process.log, start, raw=asked.raw)
     nothing = "" if process.is_complete else "[no output yet]"
     remark = await unmet(asked.wait_for, reason)
+    note = ""
+    if reason == "question" and await _lacks_enter(process, asked, before):
+        note = "[no Enter was sent: end text with \\n]"
     if reason == "question" and process.waiting == "input":
         reason = None  # a caller that has just answered one question knows how
-    return await show(call, process, page, asked.budget, nothing=nothing, remark=remark, reason=reason)
+    return await show(
+        call, process, page, asked.budget, nothing=nothing, remark=remark, reason=reason, note=note
+    )
+
+
+async def _lacks_enter(process: Process, asked: SendArguments, before: Cursor) -> bool:
+    """Tell whether a process that still waits was sent a text without Enter, and has only echoed it."""
+    if not asked.text or asked.keys or asked.eof or not asked.text[-1].isprintable():
+        return False
+    lines = (await read_page(process.log, before)).excerpt.lines
+    echo = "".join(line.text for line in lines).strip()
+    return echo in ("", asked.text.strip())
 
 
 async def stop(call: ToolCall, asked: StopArguments) -> Outcome:
