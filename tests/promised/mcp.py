@@ -64,6 +64,7 @@ SENTENCES: Mapping[str, str] = {
     "S4.13.waits": "An end, a text, a port, silence or a question answers a call at once; without progress a call waits at most 50 s; what a host's time limit gives up goes on.",
     "S4.13.lenient": "Arguments as models send them are taken where one thing can be meant; all others are refused with what there is.",
     "S4.13.workspace": "Folder and exported variables of a workspace go on from its last command that exited with 0.",
+    "S4.13.words": "What an answer tells a model to do next names tools and arguments of its own tool set only.",
     "S4.13.plain": "ANSI is stripped and progress bars are collapsed unless `raw`.",
     "S4.13.errors": "Of output that is too long, lines that report errors are shown, the first and the last ones first.",
     "S4.13.binary": "Binary output is one line that says its size and kind; `raw` shows it as hexadecimal digits.",

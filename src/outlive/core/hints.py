@@ -16,11 +16,13 @@ from typing import Literal
 
 from outlive.core.errors import SLUGS, OutliveError
 
-Door = Literal["cli", "rest", "mcp"]
+# The last ones are the sets of MCP tools: a model must not be sent to a tool, or an argument, that it is not offered.
+Door = Literal["cli", "rest", "mcp", "lean", "claude", "codex", "documents", "terminals"]
+_TOOL_SETS = frozenset({"lean", "claude", "codex", "documents", "terminals"})
 
 _NOT_UNDERSTOOD = "Check the address; if it is right, upgrade the older one of client and server."
 
-# By slug; a frontend that is not named here shows the hint of `core.errors`.
+# By slug; a frontend that is not named here shows the hint of `core.errors`, a set of MCP tools that of "mcp" before that.
 HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
     {
         "invalid_params": {
@@ -46,28 +48,52 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
         "process_not_found": {
             "cli": "`outlive ps -a` shows the processes that are known.",
             "rest": "GET /v1/processes lists those of this caller.",
-            "mcp": "`list` (or `list_processes`) shows those of this caller.",
+            "mcp": "Use an id that a tool has returned.",
+            "lean": "`list` shows running processes, with all=true ended ones, too.",
+            "claude": "Use the ID that Bash has returned.",
+            "codex": "Use the session ID that exec_command has returned.",
+            "documents": "`list_processes` shows those that run, `command_list_history` all.",
         },
         "no_process": {
             "cli": "`outlive ps -a` shows the processes that are known.",
             "rest": "POST /v1/processes starts one.",
-            "mcp": "`run` (or `command_execute`) starts one.",
+            "mcp": "Start one.",
+            "lean": "`run` starts one.",
+            "claude": "`Bash` starts one.",
+            "codex": "`exec_command` starts one.",
+            "documents": "`command_execute` starts one.",
         },
         "stdin_closed": {
             "cli": "It has no input: `outlive run -d --pty -- PROGRAM` gives it a terminal to send to.",
             "rest": 'Start the process with "stdin": "pipe" to write to it.',
-            "mcp": "Start it with `run` and `stdin` or `pty` to write to it.",
+            "mcp": "It was started without an input.",
+            "lean": "Start it with `run` and `pty` to type into it.",
+            "codex": "Start it with `exec_command` and `tty` to write to it.",
+        },
+        "process_ended": {
+            "lean": "It has ended: `read` shows its output.",
+            "claude": "It has ended: `BashOutput` shows its output.",
+            "codex": "It has ended: `write_stdin` without `chars` shows the rest of its output.",
         },
         "no_terminal": {
             "cli": "Only a terminal has a size: `outlive run --pty`.",
-            "mcp": "Only a command that was started with pty true has a window size.",
+            "mcp": "Only a command in a terminal has a window size.",
         },
-        "cwd_missing": {"cli": "Create the folder, or name another one: `outlive run --cwd FOLDER`."},
+        "cwd_missing": {
+            "cli": "Create the folder, or name another one: `outlive run --cwd FOLDER`.",
+            "lean": 'Pass another cwd; run(command="mkdir -p …", cwd="/") creates it.',
+            "claude": "The folder of the host is gone: have the user create it, or start the host in another one.",
+            "codex": 'Pass another workdir; exec_command(cmd="mkdir -p …", workdir="/") creates it.',
+        },
         "not_found": {
-            "cli": "Check the program's name and your PATH; `outlive run -c 'LINE'` takes a shell line."
+            "cli": "Check the program's name and your PATH; `outlive run -c 'LINE'` takes a shell line.",
+            "claude": "Check the program's name and PATH.",
+            "codex": "Check the program's name and PATH.",
         },
         "argument_too_long": {
-            "cli": "One argument may have 128 KiB: put the text into a file, or pipe it in."
+            "cli": "One argument may have 128 KiB: put the text into a file, or pipe it in.",
+            "claude": "One argument may have 128 KiB: put the text into a file.",
+            "codex": "One argument may have 128 KiB: put the text into a file.",
         },
         "stdin_lost": {"cli": "Run it again: its input was not handed over."},
         "key_missing": {"cli": "Set OUTLIVE_TOKEN to the key."},
@@ -91,7 +117,11 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
         "stream_timeout": {
             "cli": "`outlive logs -f ID` goes on where it was.",
             "rest": "Follow again with the last cursor: GET /v1/processes/ID/follow?cursor=CURSOR.",
-            "mcp": "Read on from the last cursor: `read` (or `command_get_status`) shows all of it.",
+            "mcp": "Read on from the last cursor.",
+            "lean": "`read` shows all of it.",
+            "claude": "`BashOutput` shows all of it.",
+            "codex": "`write_stdin` shows all of it.",
+            "documents": "`command_get_status` shows all of it.",
         },
         "parse_error": {
             "cli": _NOT_UNDERSTOOD,
@@ -126,7 +156,8 @@ def worded(slug: str, hint: str, door: Door) -> str:
     """Return the hint of a slug as `hint_for` does; the hint of a slug that only one frontend has is unchanged."""
     if slug not in SLUGS or hint != SLUGS[slug][1]:
         return hint
-    return HINTS.get(slug, {}).get(door, hint)
+    words = HINTS.get(slug, {})
+    return words.get(door) or words.get("mcp" if door in _TOOL_SETS else door, hint)
 
 
 MEANINGS: Mapping[str, str] = MappingProxyType(

@@ -39,7 +39,7 @@ def check_folder(cwd: str) -> str:
         raise StartFailed(
             "permission_denied",
             f"The working folder {cwd!r} may not be entered.",
-            hint="Choose another cwd or change the folder's mode.",
+            hint="Choose another folder, or change its mode.",
             details={"cwd": cwd},
         )
     return cwd

@@ -201,7 +201,7 @@ async def write_stdin(call: ToolCall, asked: WriteStdinArguments) -> Outcome:
         InvalidState: `stdin_closed`: the session was started without a TTY.
         BackendUnavailable: The keeper did not say that an interrupted tree is gone.
     """
-    process = await _find(call, f"p{asked.session_id}")
+    process = await _find(call, str(asked.session_id))
     start = call.runner.memory.shown(call.caller, process.process_id)
     if asked.chars and not process.is_ended and not process.has_stdin:
         if asked.chars != INTERRUPT:
@@ -280,8 +280,9 @@ async def _find(call: ToolCall, name: str) -> Process:
     """
     # Models repeat an id as they like: "p7", "P7", "7".
     number = number_of(f"p{name.strip().lower().removeprefix('p')}")
-    if number is not None:
-        return await call.find_numbered(number)
-    raise ProcessNotFound(
-        "process_not_found", f"No shell has the id {name[:40]!r}.", hint="Use the ID that Bash has returned."
-    )
+    try:
+        if number is not None:
+            return await call.find_numbered(number)
+    except ProcessNotFound:
+        pass  # said below, by the id that was sent
+    raise ProcessNotFound("process_not_found", f"No command of this project has the ID {name[:40]!r}.")

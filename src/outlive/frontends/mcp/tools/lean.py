@@ -351,9 +351,7 @@ async def _find(call: ToolCall, name: str) -> Process:
         if not isinstance(error, ProcessNotFound | InvalidRequest):
             raise
         text = f"No process of this project has the id {name[:40]!r}."
-        raise type(error)(
-            error.code, text, hint="list() shows running processes, list(all=true) ended ones, too."
-        ) from None
+        raise ProcessNotFound("process_not_found", text) from None
 
 
 def _ran(record: ProcessRecord) -> str:

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from outlive.core.errors import AccessDenied, InvalidState, OutliveError, ProcessNotFound
 from outlive.core.events import AuditEvent
+from outlive.core.hints import Door, hint_for
 from outlive.engine import Engine, Process
 from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.tools import processes
@@ -170,6 +171,10 @@ class Toolbox:
         self.settings = settings
         self._runner = runner = Runner(engine, settings, terminals)
         self._all = {tool.name: tool for tools in TOOL_SETS.values() for tool in tools}
+        # "all" is made of others: a tool has the words of the set that it comes from.
+        self._words: dict[str, Door] = {
+            tool.name: name for name, tools in TOOL_SETS.items() if name != "all" for tool in tools
+        }
         self._sets = {name: {tool.name: tool for tool in tools} for name, tools in TOOL_SETS.items()}
         # All of them, whatever is offered now: a task may be of an earlier start with other settings.
         renderers = {tool.name: tool.result for tool in TOOL_SETS["all"] if tool.result is not None}
@@ -250,6 +255,7 @@ class Toolbox:
             asked = read_arguments(arguments, tool.arguments, listed=tool.listed)
             outcome = await tool.answer(tool_call, asked)
         except OutliveError as error:
+            error.hint = hint_for(error, self._words[name])
             outcome = tool.refuse(error, asked)
             tool_call.shown.clear()
         if caller.has_tasks:
