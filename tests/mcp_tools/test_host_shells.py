@@ -5,9 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from outlive.core.command import Command
 from outlive.core.lifecycle import State
 from outlive.engine import Engine
+from outlive.engine.commands.containers import ContainerSettings
 from outlive.frontends.mcp.tools import Toolbox, ToolSettings
+from outlive.frontends.mcp.tools.runner import Runner, ToolCall
+from outlive.frontends.mcp.tools.workspaces import enter_folder
+from tests.engine.engines import an_engine
+from tests.keeper.house import House
 from tests.mcp_tools.calling import a_caller, answer, live_process, seen
 
 _SOON_S = 10
@@ -87,3 +93,14 @@ async def test_what_is_typed_into_a_session_without_a_terminal_is_refused_in_cod
     assert "Rerun exec_command with tty=true" in outcome.text
     assert not process.is_ended
     await engine.controls.cancel(process, grace_s=0)
+
+
+@pytest.mark.promise("S4.13.shells")
+async def test_a_line_that_changes_its_folder_runs_where_commands_run_in_containers(
+    shared_house: House,
+) -> None:
+    """Its folder is forgotten there. That no workspace can be kept is no answer to a caller that asked for none."""
+    async with an_engine(shared_house.state_dir, containers=ContainerSettings(backend="docker")) as engine:
+        call = ToolCall(Runner(engine, ToolSettings()), a_caller())
+        asked = Command(line="cd /tmp && pwd")
+        assert await enter_folder(call, asked) == asked

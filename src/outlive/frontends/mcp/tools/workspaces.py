@@ -16,6 +16,7 @@ from pathlib import Path
 from outlive.core.command import Command, Profile, parse_profile
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.lifecycle import Cause, State
+from outlive.core.location import LOCAL
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp.tools.calls import Caller
@@ -68,12 +69,13 @@ async def enter_folder(call: ToolCall, command: Command) -> Command:
     """Return a shell line as it begins in the folder in which the caller's last one has ended, whatever its exit code was.
 
     For the shells of hosts that keep nothing but the folder. Where no workspace can be kept (another shell than bash, a profile
-    that hides the state folder) the command begins in the project's folder.
+    that hides the state folder, another machine or container) the command begins in the project's folder.
     """
     engine = call.runner.engine
     profile = parse_profile(command.profile or engine.sandboxes.default)
     is_bash = os.path.basename(engine.starts.shell) == "bash"
-    if profile.strength >= Profile.WORKSPACE.strength or not is_bash:
+    is_here = (command.backend or engine.settings.containers.backend) == LOCAL
+    if profile.strength >= Profile.WORKSPACE.strength or not is_bash or not is_here:
         return command
     # By the MCP session: two windows of a host on one project do not change each other's folder.
     name = f":{call.caller.connection_id or ''}"  # no name of a workspace begins so
