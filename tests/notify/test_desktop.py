@@ -49,6 +49,26 @@ async def test_a_notice_reaches_the_program_as_words_and_not_as_flags_or_markup(
     assert words[5] == "unix:path=/nowhere"
 
 
+async def test_the_program_gets_nothing_of_the_environment_but_what_leads_to_the_desktop(
+    tmp_path: Path,
+) -> None:
+    """The server's own has keys and tokens in it."""
+    environment = _stand_in(tmp_path)
+    (tmp_path / "notify-send").write_text('#!/bin/sh\nenv >"$0.env"\n')
+    desktop = {"DISPLAY": ":0", "WAYLAND_DISPLAY": "w", "XDG_RUNTIME_DIR": "/r", "HOME": "/h", "LANG": "C"}
+    secrets = {
+        "MCP_API_KEY": "k",
+        "OUTLIVE_NOTIFY_WEBHOOK": "https://token",
+        "AWS_SECRET": "s",
+        "LD_PRELOAD": "",
+    }
+    notice = ProcessNotice(event="end", record=_RECORD, at=_NOW)
+    assert (await Desktop({**environment, **desktop, **secrets}).deliver(notice)).verdict == "sent"
+    own = {"PWD", "SHLVL", "_", "OLDPWD"}  # the shell's
+    got = dict(line.split("=", 1) for line in (tmp_path / "notify-send.env").read_text().splitlines())
+    assert {name: value for name, value in got.items() if name not in own} == {**environment, **desktop}
+
+
 async def test_a_desktop_that_takes_nothing_is_not_asked_again(tmp_path: Path) -> None:
     notice = ProcessNotice(event="failure", record=_RECORD, at=_NOW)
     failed = await Desktop(_stand_in(tmp_path, fails=True)).deliver(notice)

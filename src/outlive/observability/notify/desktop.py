@@ -16,6 +16,9 @@ from outlive.observability.notify.webhook import Attempt
 _PROGRAM = "notify-send"
 _DEADLINE_S = 5.0  # a notification daemon answers at once; one that is started by D-Bus takes a second or two
 _BUS = "DBUS_SESSION_BUS_ADDRESS"
+# What a program of the desktop needs to reach it: the bus, the display, what it reads of its user, its language. The server's environment
+# holds keys and tokens, which are no business of a program that any package may put into the PATH, and of what D-Bus starts for it.
+_PASSED = (_BUS, "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "HOME", "PATH", "LANG")
 
 
 def bus_address(environment: Mapping[str, str]) -> str | None:
@@ -40,7 +43,7 @@ class Desktop:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         """Take the server's environment, which says where the session is."""
-        self._environment = dict(environment)
+        self._environment = {name: environment[name] for name in _PASSED if name in environment}
 
     @property
     def name(self) -> str:
