@@ -25,15 +25,18 @@ class HostProject:
         self._sending = threading.Lock()
         self._name: str | None = None
         self._is_known = False
+        self._asked_pid = 0  # the server that was asked last
 
-    def headers(self) -> list[tuple[str, str]]:
-        """Return the headers that show it; the first caller sends it, and others wait for that.
+    def headers(self, server_pid: int) -> list[tuple[str, str]]:
+        """Return the headers that show it to the server of that pid; the first caller sends it, and others wait for that.
 
         Raises OSError and OutliveError as `Server.dial` and the connection do, and OSError where the server cannot take it now;
         where no server runs it is sent later.
         """
         with self._sending:
-            if not self._is_known:
+            # One of an earlier version took none, and may have been upgraded since; a later one that knows nothing of it says so (412).
+            is_other = self._name is None and server_pid != self._asked_pid
+            if not self._is_known or is_other:
                 self._send()
             return [] if self._name is None else [(PROJECT_HEADER, self._name)]
 
@@ -45,6 +48,7 @@ class HostProject:
 
     def _send(self) -> None:
         with RelayedRequest(self._server.connect()) as exchange:
+            self._asked_pid = exchange.server_pid
             exchange.send(self._content, [], method="PUT")
             answer = exchange.read_answer()
             body = exchange.read_body()
@@ -87,7 +91,7 @@ class Handshake:
             if self.session is not unknown or self._initialize is None:
                 return
             with RelayedRequest(self._server.connect()) as exchange:
-                exchange.send(self._initialize.body, self._project.headers())
+                exchange.send(self._initialize.body, self._project.headers(exchange.server_pid))
                 answer = exchange.read_answer()
                 if answer.status == 200 and not answer.is_stream:
                     self.keep(self._initialize, answer, exchange.read_body())

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from outlive.discovery.own_kind import own_token, token_headers
+from outlive.keeper.common.sockets import peer_of
 
 MessageId = str | int | None
 
@@ -214,6 +215,11 @@ class RelayedRequest:
         """Close it."""
         self._file.close()
         self._connection.close()
+
+    @property
+    def server_pid(self) -> int:
+        """The process that listens where this is connected to: another one after a restart of the server."""
+        return peer_of(self._connection)[0]
 
     def abandon(self) -> None:
         """Cut the connection: the server notices it, and the thread that reads here gets an OSError."""

@@ -167,7 +167,7 @@ class Relay:
                 with RelayedRequest(connection) as exchange:
                     if not call.begin(exchange):
                         return True
-                    shown = self._project.headers()
+                    shown = self._project.headers(exchange.server_pid)
                     is_whole = exchange.send(call.envelope.body, [*call.envelope.headers(session), *shown])
                     call.sent.set()
                     answer = exchange.read_answer()
@@ -232,9 +232,8 @@ class Relay:
 
     def _post(self, envelope: Envelope) -> None:
         with RelayedRequest(self._server.connect()) as exchange:
-            exchange.send(
-                envelope.body, [*envelope.headers(self._handshake.session), *self._project.headers()]
-            )
+            shown = self._project.headers(exchange.server_pid)
+            exchange.send(envelope.body, [*envelope.headers(self._handshake.session), *shown])
             status = exchange.read_answer().status
         if status >= 400:
             self._say(f"outlive: {envelope.method or 'a response'} was refused (HTTP {status})")
