@@ -216,6 +216,29 @@ def test_the_environment_of_a_host_stands_in_no_file(
 
 
 @pytest.mark.promise("S4.13.project")
+def test_a_hosts_start_up_file_for_bash_is_read_and_stands_in_no_file(
+    server: OutliveServer, tmp_path: Path
+) -> None:
+    """What outlive has bash read before a line takes the variable's place meanwhile."""
+    value = f"value-{uuid.uuid4().hex}"
+    (tmp_path / value).write_text("BEGUN=yes\n")
+    line = f"test ${{#BASH_ENV}} = {len(str(tmp_path / value))} && bash -c 'echo begun $BEGUN'"
+    with _host(server.state_dir, tmp_path / "project", *_LEAN, BASH_ENV=str(tmp_path / value)) as host:
+        for number, more in enumerate(
+            (
+                {"command": line},
+                {"command": "echo begun $BEGUN | tail -n 1"},
+                {"command": f"cd /; {line}", "workspace": "w"},
+            )
+        ):
+            assert "\nbegun yes" in host.ask("run", **more), more
+            # Also for a host that has another one, or none.
+            assert _found_in(server.state_dir, [value.encode()]) == [], number
+    with _host(server.state_dir, tmp_path / "project", *_LEAN) as other:
+        assert "\n/\nunset" in other.ask("run", command='pwd; echo "${BASH_ENV-unset}"', workspace="w")
+
+
+@pytest.mark.promise("S4.13.project")
 def test_a_start_that_waits_in_its_group_while_the_server_is_killed_is_told_truly(
     own_server: OutliveServer, gate: Gate, tmp_path: Path
 ) -> None:

@@ -264,11 +264,10 @@ class Resolver:
         callers = clean_environment(callers)
         if is_listed:
             callers = listed_environment(callers)
+        if command.prelude is not None:
+            callers = _for_prelude(callers, is_said=_BASH_ENV in command.env)
         # What stands in the spec is made as for a command that inherits nothing; the caller's variables stand beside it.
-        variables = command.env
-        if command.prelude is not None and _BASH_ENV in callers:  # the prelude gives it back
-            variables = {_BASH_ENV: callers[_BASH_ENV], **variables}
-        bare = replace(command, inherits_env=False, env=variables)
+        bare = replace(command, inherits_env=False)
         env = {"PWD": cwd, **self._effective_environment(bare, process_id, cwd, is_listed=is_listed)}
         removed = {name for name, value in command.env.items() if value is None}
         return env, {
@@ -313,6 +312,17 @@ class Resolver:
             self._believed.clear()
         self._believed[key] = (now, answer)
         return answer
+
+
+def _for_prelude(callers: Mapping[str, str], *, is_said: bool) -> dict[str, str]:
+    """Return a caller's variables with its BASH_ENV under the name from which a prelude gives it back.
+
+    It stays among those that stand in no file. `is_said`: the command itself says what becomes of it, and the caller's does not count.
+    """
+    renamed = {name: value for name, value in callers.items() if name not in {_BASH_ENV, _USERS_BASH_ENV}}
+    if _BASH_ENV in callers and not is_said:
+        renamed[_USERS_BASH_ENV] = callers[_BASH_ENV]
+    return renamed
 
 
 def _shared_part(environment: Mapping[str, str]) -> SharedEnvironment:

@@ -21,6 +21,11 @@ if (($#)); then # in the EXIT trap: $1 is the file, $2 and $3 what the workspace
             [[ $__outlive_name =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] || continue
             __outlive_first[${__outlive_name%%=*}]=${__outlive_name#*=}
         done
+        # The caller's own start-up file came under another name: it is the caller's, too.
+        if [[ -v __outlive_first[OUTLIVE_BASH_ENV] ]]; then
+            __outlive_first[BASH_ENV]=${__outlive_first[OUTLIVE_BASH_ENV]}
+            builtin unset -v "__outlive_first[OUTLIVE_BASH_ENV]"
+        fi
         for __outlive_name in "${__outlive_names[@]}"; do
             # Exported and unset, or an array: the environment cannot carry it (bash(1), "Arrays").
             [[ -v $__outlive_name && ${!__outlive_name@a} != *[aA]* ]] || continue
