@@ -118,6 +118,25 @@ def test_two_folders_of_one_repository_are_one_project(server: OutliveServer, tm
         assert text == f"[exit 0, workspace w:{repository}]\n{repository}\nx b"
 
 
+@pytest.mark.promise("S4.13.shown", "S4.13.project")
+def test_two_hosts_in_one_project_are_each_shown_everything_also_without_sessions(
+    server: OutliveServer, tmp_path: Path
+) -> None:
+    """In 2026-07-28 nothing but the relay tells them apart; both send the same folder and environment."""
+    folder = tmp_path / "project"
+
+    def read(host: Host) -> str:
+        host.send("tools/call", "read", **modern(name="read", arguments={"id": "p1"}))
+        return host.text("read")
+
+    with _host(server.state_dir, folder, *_LEAN) as one, _host(server.state_dir, folder, *_LEAN) as two:
+        one.send("tools/call", "run", **modern(name="run", arguments={"command": "echo once"}))
+        assert one.text("run") == "[exit 0]\nonce"
+        assert read(one).endswith("\n[nothing new]")
+        assert read(two).endswith("\nonce")
+        assert read(two).endswith("\n[nothing new]")
+
+
 @pytest.mark.promise("S4.13.project")
 def test_the_relays_own_options_choose_folder_and_tools(server: OutliveServer, tmp_path: Path) -> None:
     (tmp_path / "chosen").mkdir()

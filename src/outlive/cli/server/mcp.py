@@ -13,6 +13,8 @@ from outlive.frontends.mcp.stdio.relay import Pipes, Relay
 from outlive.operations.tool_sets import TOOL_SETS, listed_tool_sets
 from outlive.protocols.mcp.project import passed_environment
 
+_RELAY_BYTES = 8  # no secret: it tells the relays of one machine apart
+
 
 @takes(
     option(
@@ -52,5 +54,12 @@ def _project(tools: str | None, folder: str) -> bytes:
         say(
             f"outlive: commands do not get these variables, which are too large or no UTF-8: {', '.join(left_out)}"
         )
-    content = {"cwd": folder, "root": project_root(folder), "env": env, "tools": tools}
+    content = {
+        "cwd": folder,
+        "root": project_root(folder),
+        "env": env,
+        "tools": tools,
+        # Two hosts in one project differ in this alone, and each has to be shown what the other one has seen.
+        "relay": os.urandom(_RELAY_BYTES).hex(),
+    }
     return json.dumps(content).encode()

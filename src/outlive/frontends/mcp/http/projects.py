@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import os
 from collections import OrderedDict
+from typing import Annotated
 
 import msgspec
 
@@ -22,12 +23,16 @@ _MAX_OF_PRINCIPAL = 128
 
 
 class ProjectRequest(msgspec.Struct, kw_only=True, frozen=True):
-    """What a relay sends of its host: absolute paths, the environment, and the tool set that it was configured for."""
+    """What a relay sends of its host: absolute paths, the environment, and the tool set that it was configured for.
+
+    `relay` is random, the same for as long as the relay lives.
+    """
 
     cwd: ProjectFolder
     root: ProjectFolder
     env: dict[str, str] = {}
     tools: ToolSet | None = None
+    relay: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
     def __post_init__(self) -> None:
         """Refuse what no command could be given."""
@@ -58,7 +63,9 @@ class Projects:
             UnicodeDecodeError: One of its texts is no UTF-8.
         """
         asked = msgspec.json.decode(body, type=ProjectRequest)
-        project = Project(root=asked.root, cwd=asked.cwd, env=asked.env, tool_set=asked.tools)
+        project = Project(
+            root=asked.root, cwd=asked.cwd, env=asked.env, tool_set=asked.tools, relay=asked.relay
+        )
         # Per principal: a name that another principal has learned finds nothing, and fills no room but its own.
         known = self._known.setdefault(principal, OrderedDict())
         # Of the whole body: the same host sends the same bytes, and gets the name that it has, after a reconnect too.

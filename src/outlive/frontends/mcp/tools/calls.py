@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from outlive.core.errors import CommandRefused, InvalidRequest
+from outlive.core.identity import ProcessId
 from outlive.core.process import Owner
 from outlive.engine import Process
 from outlive.operations.tool_sets import ToolSet
@@ -27,13 +28,14 @@ class Project:
 
     `root` is the folder, or its repository's root: short ids, keys, workspaces and lists belong to it. Commands that name no folder
     begin in `cwd`, with the variables of `env`; both are the host's own. `tool_set` is the one that the host was configured for,
-    None for the server's.
+    None for the server's. `relay` tells relays apart, and so the hosts that work in one project; empty for those of earlier versions.
     """
 
     root: str
     cwd: str
     env: Mapping[str, str] = field(repr=False)
     tool_set: ToolSet | None = None
+    relay: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +67,41 @@ class Caller:
         return "" if self.project is None else self.project.root
 
     @property
+    def host_session(self) -> str:
+        """What tells the sessions of one project apart: the MCP session, and without one the relay; empty for a client of neither."""
+        return self.connection_id or ("" if self.project is None else self.project.relay)
+
+    @property
     def principal(self) -> str:
         """The identity whose processes it sees."""
         return self.access.principal
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class CallStatus:
+    """What becomes of a call while its tool works: its door and its tool write it, and both read it. Only the event loop uses it.
+
+    Attributes:
+        note: The reason for its process's end once the caller has cancelled it; None before.
+        is_given_up: Its host has lost its patience: what the call has started goes on.
+        has_left: The connection that waited for the answer is lost, and no other one gets it.
+        reported_at: When progress was last handed to the client, by the loop's clock; None before.
+        started: Processes that the call has started, or is about to start, and that end with it if it is cancelled.
+    """
+
+    note: str | None = None
+    is_given_up: bool = False
+    has_left: bool = False
+    reported_at: float | None = None
+    started: list[ProcessId] = field(default_factory=list)
+
+    def is_cancelled(self) -> bool:
+        """Tell whether its caller has cancelled it; a method, because that changes while a task waits."""
+        return self.note is not None
+
+    def is_unheard(self) -> bool:
+        """Tell whether no answer reaches the client: it has left, or has cancelled and waits for none."""
+        return self.has_left or self.is_cancelled()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from outlive.frontends.mcp.tools.calls import Caller
 _MAX_SESSIONS = 1000
 _MAX_PROCESSES = 200
 _MAX_ABANDONED = 1000
+_MAX_CLIENTS = 1000  # a name is the client's own claim, and each claim is a word here
 # When a bound is reached the oldest entry goes: its output is shown from the beginning again.
 
 
@@ -29,7 +30,7 @@ class SessionMemory:
         # Processes by id, which no other principal can name: the session that gave one up may be over when it is found again.
         self._given_up: OrderedDict[ProcessId, None] = OrderedDict()
         # By principal and client, not by session: what is learned is a habit of the program, and holds for its next session.
-        self._patient: set[str] = set()
+        self._patient: OrderedDict[str, None] = OrderedDict()
 
     def shown(self, caller: Caller, process_id: ProcessId) -> Cursor:
         """Return up to where a session has seen a process's output."""
@@ -81,13 +82,24 @@ class SessionMemory:
     def note_patience(self, caller: Caller) -> None:
         """Remember that a client has waited longer than it would have without progress."""
         if caller.client:
-            self._patient.add(f"{caller.principal} {caller.client}")
+            self._patient[_client_of(caller)] = None
+            self._patient.move_to_end(_client_of(caller))
+            if len(self._patient) > _MAX_CLIENTS:
+                self._patient.popitem(last=False)
 
     def is_patient(self, caller: Caller) -> bool:
         """Tell whether a client has waited so long before."""
-        return f"{caller.principal} {caller.client}" in self._patient
+        name = _client_of(caller)
+        if name in self._patient:
+            self._patient.move_to_end(name)  # in use: others are forgotten before it
+            return True
+        return False
+
+
+def _client_of(caller: Caller) -> str:
+    return f"{caller.principal} {caller.client}"
 
 
 def _session_of(caller: Caller) -> str:
-    """Return what tells sessions apart; a client without MCP sessions has one for each project."""
-    return caller.connection_id or f"{caller.principal} {caller.project_root}"
+    """Return what tells sessions apart. A client without an MCP session and without a relay is known by its name."""
+    return f"{_client_of(caller)} {caller.project_root} {caller.host_session}"

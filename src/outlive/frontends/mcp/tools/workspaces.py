@@ -77,8 +77,8 @@ async def enter_folder(call: ToolCall, command: Command) -> Command:
     is_here = (command.backend or engine.settings.containers.backend) == LOCAL
     if profile.strength >= Profile.WORKSPACE.strength or not is_bash or not is_here:
         return command
-    # By the MCP session: two windows of a host on one project do not change each other's folder.
-    name = f":{call.caller.connection_id or ''}"  # no name of a workspace begins so
+    # By the session: two windows of a host on one project do not change each other's folder.
+    name = f":{call.caller.host_session}"  # no name of a workspace begins so
     state = await _find(engine, name, call.caller, counts=_ended_by_itself)
     # A folder that was removed meanwhile would make every later command fail, with no way for the model to leave it.
     cwd = None if state is None or not await asyncio.to_thread(os.path.isdir, state.cwd) else state.cwd
