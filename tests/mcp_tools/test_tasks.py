@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from outlive.core.errors import ProcessNotFound
 from outlive.core.lifecycle import Cause
 from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Caller, Outcome, Toolbox, ToolSettings
+from outlive.frontends.mcp.tools import toolbox as toolbox_module
 from outlive.frontends.mcp.tools.calls import Unfinished
 from outlive.frontends.mcp.tools.runner import Runner
 from outlive.frontends.mcp.tools.toolbox import ProcessTasks
@@ -232,17 +234,27 @@ async def test_a_task_that_cannot_be_kept_is_not_given_out(engine: Engine, toolb
 
 @pytest.mark.promise("M.tasks.durable", "M.stateless")
 async def test_a_call_that_is_given_up_while_its_task_is_kept_ends_its_command(
-    engine: Engine, toolbox: Toolbox
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcome = await _unfinished(engine, toolbox)
-    assert outcome.unfinished is not None
-    process = outcome.unfinished.process
-    adopting = asyncio.create_task(ProcessTasks(Runner(engine, ToolSettings()), {}).adopt(outcome))
-    await asyncio.sleep(0)  # it has asked a thread to write, and cannot have heard from it
-    adopting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await adopting
+    loop, writing, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    write = toolbox_module._write
+
+    def held(path: str, content: bytes) -> None:
+        loop.call_soon_threadsafe(writing.set)
+        go_on.wait(20)
+        write(path, content)
+
+    monkeypatch.setattr(toolbox_module, "_write", held)
+    caller = a_caller(has_tasks=True)
+    toolbox = Toolbox(engine, ToolSettings(wait_s=0.1))
+    call = asyncio.create_task(toolbox.call("run", {"command": "exec sleep 1000"}, caller))
     async with asyncio.timeout(20):
+        await writing.wait()
+        (process,) = [one for one in engine.queries.live() if one.principal == caller.principal]
+        call.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await call
         await engine.queries.wait(process)
     assert process.record.cause is Cause.CANCEL
 

@@ -15,6 +15,7 @@ from outlive.engine import Engine
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.http.calls import Calls
 from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings, waits
+from outlive.frontends.mcp.tools.calls import CallStatus
 from outlive.frontends.mcp.tools.waits import WaitBounds, patience_of
 from tests.mcp_tools.calling import a_caller, answer, live_process, newest_process, say, seen, short_id
 from tests.support.processes import Gate
@@ -377,7 +378,10 @@ async def test_what_a_hosts_time_limit_gives_up_goes_on_and_says_so(toolbox: Too
 
     async def cancelled(*, has_given_up: bool) -> None:
         work = toolbox.call(
-            "run", {"command": "echo up; sleep 300"}, caller, has_given_up=lambda: has_given_up
+            "run",
+            {"command": "echo up; sleep 300"},
+            caller,
+            status=CallStatus(is_given_up=has_given_up),
         )
         call = asyncio.create_task(work)
         await seen(await live_process(engine, caller), "up")
@@ -404,7 +408,9 @@ async def test_what_an_answer_that_reaches_no_client_would_have_shown_is_shown_b
     """A client that has cancelled a call, or has left, reads no answer to it."""
     caller = a_caller()
     async with asyncio.timeout(_SOON_S):
-        outcome = await toolbox.call("run", {"command": "echo o$((1))e"}, caller, is_unheard=lambda: True)
+        outcome = await toolbox.call(
+            "run", {"command": "echo o$((1))e"}, caller, status=CallStatus(has_left=True)
+        )
     assert outcome.text == "[exit 0]\no1e"
     assert (await say(toolbox, "read", caller, id="p1")).endswith("o1e")
     assert (await say(toolbox, "read", caller, id="p1")).endswith("[nothing new]")

@@ -11,7 +11,7 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -21,7 +21,7 @@ from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp.http.requests import Message
-from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress
+from outlive.frontends.mcp.tools.calls import Caller, CallStatus, Outcome, Progress
 from outlive.frontends.mcp.tools.toolbox import Toolbox
 from outlive.protocols.mcp.hosts import host_of, is_timeout_reason, names_known_limit
 from outlive.protocols.mcp.texts import TERMINATED
@@ -50,11 +50,9 @@ class InFlight:
         made_by: The client that sent it.
         client: The name of its program.
         begun_at: When it came, by the loop's clock.
-        note: The reason for its process's end when the caller has cancelled the request; None while it has not.
         tool: The tool that it calls, once there is a task.
         task: The tool call in it, once there is one.
-        is_given_up: The host has lost its patience: what the call has started goes on.
-        has_left: The connection that waited for the answer is lost, and no other one gets it.
+        status: What becomes of it.
     """
 
     table: dict[_Key, "InFlight"]
@@ -62,19 +60,9 @@ class InFlight:
     made_by: Owner
     client: str
     begun_at: float
-    note: str | None = None
     tool: str = ""
     task: asyncio.Task[Outcome | Exception] | None = None
-    is_given_up: bool = False
-    has_left: bool = False
-
-    def is_cancelled(self) -> bool:
-        """Tell whether its caller has cancelled it; a method, because that changes while a task waits."""
-        return self.note is not None
-
-    def is_unheard(self) -> bool:
-        """Tell whether no answer reaches the client: it has left, or has cancelled and waits for none."""
-        return self.has_left or self.is_cancelled()
+    status: CallStatus = field(default_factory=CallStatus)
 
     def close(self) -> None:
         """Be found no more: it was answered. What it left running is found in the registry."""
@@ -139,13 +127,14 @@ class Calls:
             call.tool = name
             if self._toolbox.is_for_models(name):
                 own.callback(self._keep, call)
-            outcome = await self._run(call, self._settle(name, arguments, caller, progress, call, partial))
-            if progress is not None and not call.is_cancelled():
+            reported = None if progress is None else _noting(progress, call.status)
+            outcome = await self._run(call, self._settle(name, arguments, caller, reported, call, partial))
+            if call.status.reported_at is not None and not call.status.is_unheard():
                 self._toolbox.note_patience(caller, asyncio.get_running_loop().time() - call.begun_at)
             return outcome
 
     async def _run(self, call: InFlight, work: Coroutine[Any, Any, Outcome | Exception]) -> Outcome:
-        if call.is_cancelled():
+        if call.status.is_cancelled():
             work.close()
             return terminated(Outcome(text=""))
         call.task = task = asyncio.create_task(work, name="tool call")
@@ -156,16 +145,18 @@ class Calls:
             await asyncio.wait({task})
         except asyncio.CancelledError:
             # A revision without cancel notifications: the client has closed the response stream, and gave no reason.
-            call.is_given_up = self._is_given_up(call, reason="")
+            call.status.is_given_up = self._is_given_up(call, reason="")
+            if task.done():  # the answer was ready at this very moment, and reaches no client
+                await self._toolbox.leave(call.status)
             task.cancel()
             raise
         # The task was cancelled by `cancel` below, not by this one's own canceller: that is an answer, no exception.
         settled = Outcome(text="") if task.cancelled() else task.result()
         if isinstance(settled, Exception):
             raise settled
-        if call.is_given_up:
+        if call.status.is_given_up:
             return Outcome(text="[The client gave up this call: what it has started goes on.]")
-        return terminated(settled) if call.is_cancelled() or task.cancelled() else settled
+        return terminated(settled) if call.status.is_cancelled() or task.cancelled() else settled
 
     async def cancel(self, caller: Caller, *, reason: str) -> None:
         """End what a request of `caller` runs, or has left running in the background (promise S4.6).
@@ -179,14 +170,14 @@ class Calls:
         note = f"Cancelled by the client: {reason[:200]}" if reason else "Cancelled by the client."
         call = self._in_flight.get(_key_of(caller))
         over = self._over.get(_key_of(caller)) if call is None else None
-        if over is not None and (over.is_given_up or is_timeout_reason(reason)):
+        if over is not None and (over.status.is_given_up or is_timeout_reason(reason)):
             return  # what it has started goes on, as if this had come in time
         # Before a word of it is noted: a request that is marked as cancelled starts nothing, or ends what it starts.
         process = await self._checked(call, caller)
         if call is not None:
-            call.note = note
+            call.status.note = note
             if self._is_given_up(call, reason=reason):
-                call.is_given_up = True
+                call.status.is_given_up = True
                 if call.task is not None:
                     call.task.cancel()
                 return
@@ -210,10 +201,11 @@ class Calls:
         """
         if not self._toolbox.is_for_models(call.tool):
             return False
-        elapsed_s = asyncio.get_running_loop().time() - call.begun_at
-        return is_timeout_reason(reason) or (
-            not reason and names_known_limit(elapsed_s, host_of(call.client))
-        )
+        host, since = host_of(call.client), call.begun_at
+        if host.restarts_at_progress and call.status.reported_at is not None:
+            since = call.status.reported_at
+        elapsed_s = asyncio.get_running_loop().time() - since
+        return is_timeout_reason(reason) or (not reason and names_known_limit(elapsed_s, host))
 
     async def _checked(self, call: InFlight | None, caller: Caller) -> Process | None:
         """Let a caller cancel a request; return the process that was looked at for that.
@@ -273,12 +265,21 @@ class Calls:
                 arguments,
                 caller,
                 progress=progress,
-                has_given_up=lambda: call.is_given_up,
                 partial=partial,
-                is_unheard=call.is_unheard,
+                status=call.status,
             )
         except Exception as error:  # noqa: BLE001 -- raised again where the call is awaited
             return error
+
+
+def _noting(progress: Progress, status: CallStatus) -> Progress:
+    """Return what reports by `progress`, and notes when."""
+
+    async def report(text: str) -> None:
+        await progress(text)
+        status.reported_at = asyncio.get_running_loop().time()
+
+    return report
 
 
 def _key_of(caller: Caller) -> _Key:

@@ -257,9 +257,9 @@ class HandshakeMessages:
 
         response = await self._outlast(work(), exchange, stream)
         if response is None:
-            request.has_left = True
+            request.status.has_left = True
             return
-        if request.is_cancelled() and not exchange.is_raw:
+        if request.status.is_cancelled() and not exchange.is_raw:
             # A cancelled request gets no response (MCP revision 2025-11-25, "Cancellation"); the HTTP one ends empty.
             if accepted.events:
                 await stream.write(b"", is_last=True)

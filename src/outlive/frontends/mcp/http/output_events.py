@@ -179,8 +179,8 @@ async def stream_background(
     """
     try:
         process = await toolbox.start_background(message.arguments, caller)
-        if request.note is not None:
-            await calls.end(process, caller, note=request.note)
+        if request.status.note is not None:
+            await calls.end(process, caller, note=request.status.note)
     except OutliveError as error:
         outcome = Outcome(text=error_text(error), is_error=True)
         await stream.write(_result_event(message, outcome), is_last=True)

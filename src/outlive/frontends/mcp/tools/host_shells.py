@@ -4,7 +4,6 @@ The same engine as everywhere, under the names and in the answers that models of
 is found under its id, also after a restart of host or server. A Bash command begins in the folder in which the one before has ended.
 """
 
-import asyncio
 import html
 import os
 from dataclasses import replace
@@ -53,7 +52,7 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
     name = process.record.short_id
     if asked.run_in_background:
         return Outcome(text=f"Command running in background with ID: {name}")
-    reason = await _answerable(call, process, wait_s=call.patience_s(), is_own=True)
+    reason = await _answerable(call, process, wait_s=call.patience_s())
     # Read after the wait: what came in between is shown, and the note below ends where the page does.
     page = await read_page(process.log, BEGINNING)
     text = page.text(_bash_source(name), budget=SHOWN_CHARACTERS)
@@ -188,7 +187,7 @@ async def exec_command(call: ToolCall, asked: ExecCommandArguments) -> Outcome:
             call.runner.policy.check_argv(argv)
         command = call.make_command(options, argv=argv, stdio=stdio, title=asked.cmd)
     process, _ = await call.start(replace(command, grace_s=AGENT_GRACE_S), in_background=False)
-    await _answerable(call, process, wait_s=call.patience_s(asked.wait_s), is_own=True)
+    await _answerable(call, process, wait_s=call.patience_s(asked.wait_s))
     return await _executed(call, process, BEGINNING, asked.budget)
 
 
@@ -217,7 +216,7 @@ async def write_stdin(call: ToolCall, asked: WriteStdinArguments) -> Outcome:
     # Only what is written from here on answers the characters; what came earlier is shown, but ends no wait.
     before = process.log.end if asked.chars else start
     if asked.chars or start == process.log.end:  # else there is something to show at once
-        await _answerable(call, process, wait_s=call.patience_s(asked.wait_s), is_own=False, start=before)
+        await _answerable(call, process, wait_s=call.patience_s(asked.wait_s), start=before)
     return await _executed(call, process, start, asked.budget)
 
 
@@ -226,19 +225,13 @@ _OPTIONS = RunOptions()
 
 
 async def _answerable(
-    call: ToolCall, process: Process, *, wait_s: float, is_own: bool, start: Cursor = BEGINNING
+    call: ToolCall, process: Process, *, wait_s: float, start: Cursor = BEGINNING
 ) -> Reason:
-    """Wait for what a model can act on; what a cancelled call has started (`is_own`) is ended, unless its host gave up."""
-    try:
-        async with reporting([process], call.progress):
-            return await until_answerable(
-                call.runner.engine, process, wait_s=wait_s, start=start, heeds_servers=True
-            )
-    except asyncio.CancelledError:
-        # Ids of requests say nothing here: a host that was restarted counts from the beginning again.
-        if is_own:
-            await call.leave(process)
-        raise
+    """Wait for what a model can act on."""
+    async with reporting([process], call.progress):
+        return await until_answerable(
+            call.runner.engine, process, wait_s=wait_s, start=start, heeds_servers=True
+        )
 
 
 async def _executed(call: ToolCall, process: Process, start: Cursor, budget: int) -> Outcome:

@@ -47,23 +47,18 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
     """Start a command, wait, and show what it wrote.
 
     Cancellation: ends what this call started, unless it runs in the background, a key found it, or the host gave up waiting
-    (`ToolCall.gives_up`).
+    (`Runner.leave`).
     """
     wait_s = call.patience_s(asked.wait_s)
     process, is_new = await _start(call, asked, in_background=wait_s <= 0)
-    try:
-        async with reporting([process], call.progress):
-            reason = await until_answerable(
-                call.runner.engine,
-                process,
-                asked.wait_for,
-                wait_s=wait_s,
-                heeds_servers=asked.wait_for is None and asked.wait_s is None,
-            )
-    except asyncio.CancelledError:
-        if is_new and wait_s > 0:
-            await call.leave(process)
-        raise
+    async with reporting([process], call.progress):
+        reason = await until_answerable(
+            call.runner.engine,
+            process,
+            asked.wait_for,
+            wait_s=wait_s,
+            heeds_servers=asked.wait_for is None and asked.wait_s is None,
+        )
     # Before the output is read: an end that comes in between is reported by the next call, together with its last lines.
     is_complete = process.is_complete
     task_call = TaskCall(tool="run", budget=asked.budget or 0, raw=asked.raw)

@@ -11,7 +11,6 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +20,14 @@ from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.engine.terminals import Terminals, terminals_of
-from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolPolicy, ToolSettings
+from outlive.frontends.mcp.tools.calls import (
+    Caller,
+    CallStatus,
+    Outcome,
+    Progress,
+    ToolPolicy,
+    ToolSettings,
+)
 from outlive.frontends.mcp.tools.pages import News
 from outlive.frontends.mcp.tools.session_memory import SessionMemory
 from outlive.frontends.mcp.tools.waits import patience_of, until_complete
@@ -62,13 +68,24 @@ class Runner:
         """From now on a cancelled call ends nothing: it is the server that stops, and commands outlive it."""
         self._is_let_go = True
 
-    async def abandon(self, process_id: ProcessId) -> None:
-        """End what a cancelled call has started, to the acknowledgement, however often it is cancelled again."""
-        process = next((one for one in self.engine.queries.live() if one.process_id == process_id), None)
-        if process is None or process.is_complete or self._is_let_go:
+    async def leave(self, status: CallStatus) -> None:
+        """End what a cancelled call has started (promise S4.6), or leave it to run where it is the host that lost its patience.
+
+        For a call whose answer reaches no client, however far it has come. An end is waited for up to its acknowledgement,
+        however often the caller is cancelled again.
+        """
+        for process in self.engine.queries.live():
+            if process.process_id in status.started and not process.is_complete:
+                if status.is_given_up:
+                    self.memory.give_up(process.process_id)
+                else:
+                    await self._abandon(process)
+
+    async def _abandon(self, process: Process) -> None:
+        if self._is_let_go:
             return
         # A task of its own: the caller's may be cancelled at each await (anyio). The backend's deadline ends it.
-        ending = asyncio.create_task(self._cancel(process), name=f"end {process_id}")
+        ending = asyncio.create_task(self._cancel(process), name=f"end {process.process_id}")
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
         await asyncio.shield(ending)
@@ -86,24 +103,20 @@ class Runner:
                 )
 
 
-def _never() -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """One call of a tool: what it may use, its caller, and where its output goes meanwhile.
 
     `progress` reports to people how a call goes, `partial` gives a program the same output piece by piece, nothing else.
-    `has_given_up` tells of a cancelled call whether it was a host's time limit, not a person, that has cancelled it. It is asked
-    after the cancel, since before that it cannot be known; `progress` is None for a client that shows none. `shown` is what the
-    answer shows of each process's output, from one cursor to another: `Toolbox.call` takes it into the session's memory.
+    `progress` is None for a client that shows none. `status` says what becomes of the call: `Toolbox.call` ends what it has
+    started when it is cancelled, wherever its tool is then. `shown` is what the answer shows of each process's output, from one
+    cursor to another: `Toolbox.call` takes it into the session's memory.
     """
 
     runner: Runner
     caller: Caller
     progress: Progress | None = None
-    has_given_up: Callable[[], bool] = _never
+    status: CallStatus = field(default_factory=CallStatus)
     partial: Progress | None = None
     shown: dict[ProcessId, tuple[Cursor, Cursor]] = field(default_factory=dict)
 
@@ -151,22 +164,13 @@ class ToolCall:
         Cancellation: unless `in_background`, what may have been started is ended.
         """
         process_id = new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
-        try:
-            process = await self.runner.engine.starts.start(
-                command, owner=self.caller.owner, process_id=process_id
-            )
-        except asyncio.CancelledError:
-            if not in_background:
-                await self.runner.abandon(process_id)
-            raise
+        # Before the start: a cancel may come while the keeper is asked. A key's process has another id, and is not this call's.
+        if not in_background:
+            self.status.started.append(process_id)
+        process = await self.runner.engine.starts.start(
+            command, owner=self.caller.owner, process_id=process_id
+        )
         return process, process.process_id == process_id
-
-    async def leave(self, process: Process) -> None:
-        """End the process of a call that was cancelled; leave it to run where it is the host that lost its patience."""
-        if self.has_given_up():
-            self.runner.memory.give_up(process.process_id)
-        else:
-            await self.runner.abandon(process.process_id)
 
     async def run(self, command: Command, asked: ToolOptions) -> tuple[Process, float]:
         """Start a command of a documented tool and wait until it is complete; return it, and how long that might take.
@@ -188,11 +192,7 @@ class ToolCall:
             is_endless = self.caller.is_raw or self.progress is not None
             wait_s = math.inf if is_endless else self.runner.settings.wait_s
         process, _ = await self.start(command, in_background=wait_s <= 0)
-        try:
-            await self.wait(process, wait_s=wait_s)
-        except asyncio.CancelledError:
-            await self.runner.abandon(process.process_id)
-            raise
+        await self.wait(process, wait_s=wait_s)
         return process, wait_s
 
     def limit_bytes(self, max_output: int | None) -> int:

@@ -22,7 +22,7 @@ from outlive.core.hints import Door, hint_for
 from outlive.engine import Engine, Process
 from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.tools import processes
-from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolSettings, UnknownTool
+from outlive.frontends.mcp.tools.calls import Caller, CallStatus, Outcome, Progress, ToolSettings, UnknownTool
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed, is_visible
 from outlive.frontends.mcp.tools.table import BACKGROUND_TOOL, TOOL_SETS, Tool
 from outlive.policy.access import Scope
@@ -64,7 +64,7 @@ class ProcessTasks:
     async def adopt(self, outcome: Outcome) -> Outcome:
         """Return a tool's outcome with the task that its unfinished process becomes, if it has one and may.
 
-        Cancellation: ends the process, as everywhere in a call that has not been answered.
+        Cancellation: `Toolbox.call` ends the process, as everywhere in a call that has not been answered.
         """
         unfinished = outcome.unfinished
         # A command with an input waits for the client, and the client would wait for the task: both for ever.
@@ -73,9 +73,6 @@ class ProcessTasks:
         process = unfinished.process
         try:
             await asyncio.to_thread(_write, _path(process), unfinished.call.encode())
-        except asyncio.CancelledError:
-            await self._runner.abandon(process.process_id)
-            raise
         except OSError:
             # A handle that may be forgotten must not be given out: the plain answer is as good.
             _logger.exception("a task could not be kept", extra={"process_id": process.process_id})
@@ -216,9 +213,8 @@ class Toolbox:
         caller: Caller,
         *,
         progress: Progress | None = None,
-        has_given_up: Callable[[], bool] = lambda: False,
         partial: Progress | None = None,
-        is_unheard: Callable[[], bool] = lambda: False,
+        status: CallStatus | None = None,
     ) -> Outcome:
         """Run a tool.
 
@@ -229,15 +225,16 @@ class Toolbox:
             arguments: Its arguments as decoded JSON.
             caller: The client; it sees the processes of its principal.
             progress: Gets new output while the call waits, coalesced, and something at least every 60 s.
-            has_given_up: Tells of a call that is cancelled whether its host's patience was at its end (`ToolCall`).
             partial: Gets the output alone while a documented tool waits, coalesced.
-            is_unheard: Tells whether no answer reaches the client any more: then the session has seen nothing of it.
+            status: What becomes of the call, where its door says so; of a call that no client hears the session has seen nothing.
 
         Raises:
             UnknownTool: There is no such tool.
 
-        Cancellation: stops what the call started (TERM, termination timeout, KILL) unless it runs in the background.
+        Cancellation: stops what the call started (TERM, termination timeout, KILL) unless it runs in the background, or its host
+        has lost its patience; also while its answer is made.
         """
+        status = CallStatus() if status is None else status
         tool = self._tool(name, caller)
         try:
             caller.access.require(tool.scope)
@@ -249,8 +246,21 @@ class Toolbox:
                 )
             )
             return failed(error)
+        try:
+            return await self._answer(
+                tool, arguments, ToolCall(self._runner, caller, progress, status, partial)
+            )
+        except asyncio.CancelledError:
+            await self.leave(status)
+            raise
+
+    async def leave(self, status: CallStatus) -> None:
+        """End what a call has started whose answer reaches no client, or leave it to run where its host lost its patience."""
+        await self._runner.leave(status)
+
+    async def _answer(self, tool: Tool, arguments: Mapping[str, object], tool_call: ToolCall) -> Outcome:
+        caller = tool_call.caller
         asked = None
-        tool_call = ToolCall(self._runner, caller, progress, has_given_up, partial)
         try:
             asked = read_arguments(arguments, tool.arguments, listed=tool.listed)
             outcome = await tool.answer(tool_call, asked)
@@ -261,7 +271,7 @@ class Toolbox:
         if caller.has_tasks:
             outcome = await self._tasks.adopt(outcome)
         # At the very end: a call that fails or is cancelled halfway has shown nothing, nor has one that became a task.
-        if outcome.task is None and not is_unheard():
+        if outcome.task is None and not tool_call.status.is_unheard():
             for process_id, (start, end) in tool_call.shown.items():
                 self._runner.memory.note_shown(caller, process_id, start, end)
         return outcome
