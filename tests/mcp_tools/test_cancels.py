@@ -12,10 +12,12 @@ from outlive.core.lifecycle import State
 from outlive.engine import Engine, OutputLog
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.http.calls import Calls
-from outlive.frontends.mcp.tools import Caller, Outcome, Toolbox, ToolSettings
+from outlive.frontends.mcp.tools import Caller, Outcome, Toolbox, ToolSettings, waits
 from outlive.frontends.mcp.tools.calls import CallStatus, Project
+from outlive.frontends.mcp.tools.session_memory import SessionMemory
 from outlive.operations.tool_sets import ToolSet
-from tests.mcp_tools.calling import a_caller, live_process, say, seen
+from outlive.protocols.mcp import hosts
+from tests.mcp_tools.calling import a_caller, answer, live_process, say, seen
 
 _SOON_S = 10
 
@@ -127,3 +129,56 @@ async def test_hosts_without_mcp_sessions_have_each_seen_what_they_were_shown(to
     # A program without a relay is told apart by its name, as far as it says one.
     other = replace(caller, project=one.project, client="other")
     assert (await say(toolbox, "read", other, id="p1")).endswith("\nonce")
+
+
+@pytest.mark.promise("S4.13.waits")
+async def test_that_progress_keeps_a_host_waiting_is_learned_from_calls_that_reported_some(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token alone is no progress, and an answer that no client hears has kept none waiting."""
+    monkeypatch.setattr(hosts, "COMMON_LIMITS_S", (0.2, 0.5))
+    monkeypatch.setattr(hosts, "LIMIT_TOLERANCE_S", 0.1)
+    monkeypatch.setattr(waits, "_MOST_WAIT_S", 0.2)
+    toolbox = Toolbox(engine, ToolSettings(heartbeat_s=0.05))
+    calls = Calls(toolbox)
+    texts: list[str] = []
+
+    async def hear(text: str) -> None:
+        texts.append(text)
+
+    async def is_patient(caller: Caller) -> bool:
+        text = (
+            await answer(toolbox, "run", caller, {"command": "sleep 0.6; echo whole"}, progress=hear)
+        ).text
+        return text == "[exit 0]\nwhole"
+
+    async def call(caller: Caller, name: str, **arguments: object) -> None:
+        async with asyncio.timeout(_SOON_S):
+            await calls.call(name, arguments, caller, hear)
+
+    caller = replace(a_caller(), client="unheard-of")
+    await call(
+        caller, "execute_linux_shell_command", cmd="sleep 0.3"
+    )  # some hosts have that limit, others a longer one
+    assert not await is_patient(caller)
+    stubborn = "trap '' TERM; echo up; sleep 300"
+    await say(toolbox, "run", caller, command=stubborn, wait_for="up", wait_s=0.1)
+    texts.clear()
+    await call(caller, "stop", ids=["p3"], grace=0.7)
+    assert not texts
+    assert not await is_patient(caller)
+    await call(caller, "execute_linux_shell_command", cmd="sleep 0.8")
+    assert await is_patient(caller)
+    assert not await is_patient(replace(caller, client="another"))
+    await calls.close()
+
+
+@pytest.mark.promise("S4.13.waits")
+def test_of_many_clients_those_that_come_again_are_known_to_wait() -> None:
+    """A name is its client's claim, and every claim takes room."""
+    memory, caller = SessionMemory(), a_caller()
+    for number in range(5000):
+        memory.note_patience(replace(caller, client=f"client {number}"))
+        assert memory.is_patient(replace(caller, client="client 0"))
+    assert memory.is_patient(replace(caller, client="client 4999"))
+    assert not memory.is_patient(replace(caller, client="client 1"))

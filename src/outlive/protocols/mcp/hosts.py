@@ -29,9 +29,6 @@ LIMIT_TOLERANCE_S = 2.0
 # (the TypeScript SDK's DEFAULT_REQUEST_TIMEOUT_MSEC), 240 s (Claude Desktop), 300 s (Codex, goose, Node's fetch between two chunks).
 COMMON_LIMITS_S = (30.0, 60.0, 240.0, 300.0)
 
-# The limit of a host of which nothing is known: the TypeScript SDK's, which most hosts are built with.
-USUAL_LIMIT_S = 60.0
-
 # String(McpError) of the TypeScript SDK v1, as it stands in `reason` (src/shared/protocol.ts, `cancel`).
 _TYPESCRIPT_REASON = "McpError: MCP error -32001: Request timed out"
 
@@ -219,6 +216,17 @@ def is_timeout_reason(reason: str) -> bool:
     False for a person's cancel and for an `AbortError`, which says nothing of the cause. An empty reason is none.
     """
     return _TIMEOUT.search(reason) is not None and _ACT.search(reason) is None
+
+
+def is_beyond_limit(elapsed_s: float, host: McpHost) -> bool:
+    """Return whether a call that was answered after `elapsed_s` seconds has outlived the host's limit.
+
+    Of a host whose limit is not known that is certain beyond all of `COMMON_LIMITS_S` only: a wait that is made longer because of a
+    wrong guess is given up, and a cancel at a limit that is not known ends the command.
+    """
+    limit_s = max(COMMON_LIMITS_S) if host.limit_s is None else host.limit_s
+    # An answer at the limit itself may have crossed the host's cancel on its way.
+    return elapsed_s > limit_s + LIMIT_TOLERANCE_S
 
 
 def names_known_limit(elapsed_s: float, host: McpHost) -> bool:

@@ -27,7 +27,7 @@ from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed, is_visi
 from outlive.frontends.mcp.tools.table import BACKGROUND_TOOL, TOOL_SETS, Tool
 from outlive.policy.access import Scope
 from outlive.protocols.mcp.arguments import ShellArguments, read_arguments
-from outlive.protocols.mcp.hosts import LIMIT_TOLERANCE_S, USUAL_LIMIT_S, host_of
+from outlive.protocols.mcp.hosts import host_of, is_beyond_limit
 from outlive.protocols.mcp.tasks import Task, TaskCall, task_of, tool_result
 
 _logger = logging.getLogger(__name__)
@@ -183,10 +183,11 @@ class Toolbox:
         return tool is not None and tool.is_for_models
 
     def note_patience(self, caller: Caller, waited_s: float) -> None:
-        """Learn from a call with progress, answered after `waited_s`, whether progress keeps the caller's host waiting."""
-        # The tolerance: an answer at the limit itself may have crossed the host's cancel on its way.
-        limit_s = host_of(caller.client).limit_s or USUAL_LIMIT_S
-        if waited_s > limit_s + LIMIT_TOLERANCE_S:
+        """Learn from a call that has reported progress, answered after `waited_s`, whether progress keeps the caller's host waiting.
+
+        Calls of every tool count. Those for models alone would teach nothing, since they wait less than any limit until this is known.
+        """
+        if is_beyond_limit(waited_s, host_of(caller.client)):
             self._runner.memory.note_patience(caller)
 
     def offers(self, name: str | None, caller: Caller) -> bool:
