@@ -318,3 +318,11 @@ def test_the_newest_processes_stay() -> None:
 def test_tags_are_stored_as_json() -> None:
     row = dict(zip(COLUMNS, a_row(1, tags={"a": "1"}).to_row(), strict=True))
     assert json.loads(str(row["tags"])) == {"a": "1"}
+
+
+async def test_a_counter_is_read_as_it_was_set_last_however_far_the_writer_is(tmp_path: Path) -> None:
+    """A project's numbers are read again when they were forgotten: an older count would name two processes alike."""
+    async with Registry(str(tmp_path / "registry.db")) as registry:
+        for value in range(1, 300):
+            registry.count_to("n", value)
+            assert await registry.counter("n") == value

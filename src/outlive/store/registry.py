@@ -311,7 +311,11 @@ class Registry:
         return candidates
 
     async def counter(self, name: str) -> int:
-        """Return a counter's value; 0 when it was never set."""
+        """Return a counter's value, also before it is committed; 0 when it was never set."""
+        # Asked before the file: what is committed meanwhile is found there.
+        pending = self._opened.pending_counter(name)
+        if pending is not None:
+            return pending
         rows = await self._read("SELECT value FROM counters WHERE name = ?", [name])
         return int(str(rows[0][0])) if rows else 0
 

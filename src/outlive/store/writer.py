@@ -263,6 +263,7 @@ class RegistryWriter:
         self._removed: set[str] = set()
         self._removing: set[str] = set()
         self._counters: dict[str, int] = {}
+        self._counting: dict[str, int] = {}  # those that are being written now
         self._is_writing = False
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="outlive-registry", daemon=True)
@@ -298,6 +299,11 @@ class RegistryWriter:
         with self._changed:
             rows = {one: row for one, row in self._writing.items() if one not in self._removed}
             return {**rows, **self._rows}
+
+    def pending_counter(self, name: str) -> int | None:
+        """Return a counter's value that is not committed yet; None where the file has the newest."""
+        with self._changed:
+            return self._counters.get(name, self._counting.get(name))
 
     def removed(self) -> set[str]:
         """Return the ids whose rows still exist and must not be seen any more."""
@@ -359,6 +365,7 @@ class RegistryWriter:
             removed, self._removed = self._removed, set()
             self._removing = removed
             counters, self._counters = self._counters, {}
+            self._counting = counters
         written = list(self._writing.values())
         try:
             self._write(written, removed, counters)
@@ -374,6 +381,7 @@ class RegistryWriter:
                 self._removed |= removed
                 self._counters = {**counters, **self._counters}
                 self._writing, self._removing, self._is_writing = {}, set(), False
+                self._counting = {}
                 self._changed.notify_all()
                 if self._is_closing:
                     return False  # the rows are in the folders; the next server finds them there
@@ -383,6 +391,7 @@ class RegistryWriter:
         with self._changed:
             self.is_refused = False
             self._writing, self._removing, self._is_writing = {}, set(), False
+            self._counting = {}
             self._changed.notify_all()
         return True
 

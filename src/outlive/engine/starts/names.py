@@ -9,8 +9,10 @@ never repeats one.
 import asyncio
 import contextlib
 import os
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from weakref import WeakValueDictionary
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
@@ -25,6 +27,8 @@ Place = tuple[str, str]  # a principal, and one of its projects: empty for none
 
 _COUNTER = "command_id"
 _BLOCK = 1000
+_MAX_PROJECTS = 1000  # whose counters are in memory: more than are worked in at once
+_AT_ONCE = 100  # starts of one principal on their way at once, and more (`StartSlots`: eight for each core)
 
 
 class CommandIds:
@@ -55,43 +59,69 @@ class CommandIds:
         self._registry.count_to(_COUNTER, self._reserved)
 
 
+class ProjectNumbers:
+    """The numbers of one project's processes: `new` gives the next one."""
+
+    def __init__(self, registry: Registry, counter: str, *, last: int) -> None:
+        """Go on behind `last`, and keep each number in the registry's `counter`."""
+        self._registry = registry
+        self._counter = counter
+        self._last = last
+
+    def new(self) -> int:
+        """Return the next number."""
+        self._last += 1
+        self._registry.count_to(self._counter, self._last)
+        return self._last
+
+
 class ShortIds:
-    """Counts the processes of each project of each principal; only the loop's thread uses it."""
+    """Counts the processes of each project of each principal; only the loop's thread uses it.
+
+    The counters of projects whose processes are all removed stay in the registry for ever: a model may remember "p7" for as long as
+    its conversation is kept, and a second p7 would be the wrong process for it. That is one row a project, of some 100 bytes
+    and its path.
+    """
 
     def __init__(self, registry: Registry, queries: Queries) -> None:
         """Know no project yet: each one's counter is read at its first start."""
         self._registry = registry
         self._queries = queries
-        self._last: dict[Place, int] = {}
+        # What was used last is kept. A start keeps the numbers of its project, too, until it has taken one: so there is never a second
+        # object that counts the same.
+        self._recent: OrderedDict[Place, ProjectNumbers] = OrderedDict()
+        self._all: WeakValueDictionary[Place, ProjectNumbers] = WeakValueDictionary()
         self._lock = asyncio.Lock()
 
-    async def prepare(self, place: Place) -> None:
-        """Read the counter of a project, unless it is known.
+    async def of(self, place: Place) -> ProjectNumbers:
+        """Return the numbers of a project; its counter is read unless it was used lately.
 
         Cancellation: safe.
         """
-        if place in self._last:
-            return
-        async with self._lock:
-            if place in self._last:  # another start was faster
-                return
-            counted = await self._registry.counter(_counter(place))
-            # A server that was killed may not have committed its last count, but the process is found by its folder.
-            # A lost count would give a second process the same name, and a model would end the wrong one.
-            wanted = ProcessFilter(principal=place[0], project=place[1])
-            newest = await self._queries.list(wanted, limit=1)
-            self._last[place] = max([counted, *(record.number or 0 for record in newest)])
+        numbers = self._all.get(place)
+        if numbers is None:
+            async with self._lock:
+                numbers = self._all.get(place) or await self._read(
+                    place
+                )  # another start may have been faster
+                self._all[place] = numbers
+        self._recent[place] = numbers
+        self._recent.move_to_end(place)
+        if len(self._recent) > _MAX_PROJECTS:
+            self._recent.popitem(last=False)
+        return numbers
 
-    def new(self, place: Place) -> int:
-        """Return the next number of a project; `prepare` was awaited before."""
-        self._last[place] = number = self._last[place] + 1
-        self._registry.count_to(_counter(place), number)
-        return number
-
-
-def _counter(place: Place) -> str:
-    principal, project = place
-    return f"short_id {principal} {project}"
+    async def _read(self, place: Place) -> ProjectNumbers:
+        principal, project = place
+        counter = f"short_id {principal} {project}"
+        counted = await self._registry.counter(counter)
+        # A server that was killed may not have committed its last count, but the process is found by its folder.
+        # A lost count would give a second process the same name, and a model would end the wrong one. Starts that were on their
+        # way at once have taken their numbers in another order than their ids.
+        wanted = ProcessFilter(principal=principal, project=project)
+        newest = await self._queries.list(wanted, limit=_AT_ONCE)
+        last = max([counted, *(record.number or 0 for record in newest)])
+        return ProjectNumbers(self._registry, counter, last=last)
 
 
 class StartKeys:

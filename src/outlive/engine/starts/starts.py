@@ -342,7 +342,7 @@ class Starts:
         place = (owner.principal, command.project or "")
         try:
             self._table.processes.check_count(owner.principal, settings.max_processes)
-            await self._names.short_ids.prepare(place)
+            numbers = await self._names.short_ids.of(place)
             resolved = await self._preparation.prepare(command, owner, process_id)
             approval = await self._approvals.needed_for(command, resolved) if self._has_rules else None
         except OutliveError as error:
@@ -358,7 +358,7 @@ class Starts:
             owner,
             process_id=process_id,
             command_id=self._names.command_ids.new(now_ns // 1_000_000_000),
-            number=self._names.short_ids.new(place),
+            number=numbers.new(),
             created_ns=now_ns,
             settings=settings,
             folder=folder,
