@@ -84,7 +84,7 @@ def test_flags_and_places_stand_in_any_order(words: list[str], found: dict[str, 
         (["x", "--tail", "a"], "'a' is no whole number"),
         (["x", "--tail", "11"], "11 is not in the range 0<=x<=10"),
         (["x", "--grace", "0"], "0.0 is not in the range x>=0.5"),
-        (["x", "--grace", "nan"], "nan is not in the range"),
+        (["x", "--grace", "nan"], "'nan' is no time"),
     ],
 )
 def test_a_mistake_is_said_in_a_sentence(words: list[str], said: str) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.tables import age, table
+from outlive.cli.columns import table
+from outlive.cli.tables import age
 from outlive.client import Client, Process
 from outlive.store.output_log import OutputLog
 from tests.cli.launching import environment

@@ -16,7 +16,7 @@ from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.core.redactions import hidden_words
 
-_COLOURS = {"+": "32", "-": "31", "@": "36"}  # ECMA-48: green, red, cyan
+_DIFF_COLOURS = {"+": "32", "-": "31", "@": "36"}  # ECMA-48: green, red, cyan
 
 
 def show(text: str) -> None:
@@ -30,11 +30,28 @@ def show_json(document: Mapping[str, object]) -> None:
     show(json.dumps(document))
 
 
+def is_coloured() -> bool:
+    """Tell whether stdout is a terminal that wants colours (no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def terminal_width() -> int | None:
+    """Return how many cells a line of stdout has; None where it is no terminal, and nothing has to be cut."""
+    if not sys.stdout.isatty():
+        return None
+    try:
+        return (
+            os.get_terminal_size(sys.stdout.fileno()).columns or None
+        )  # 0: nothing has told the terminal its size
+    except OSError:
+        return None
+
+
 def show_diff(diff: str) -> None:
     """Print a unified diff on stdout, in colours where that is a terminal that wants them (no-color.org)."""
-    is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    has_colours = is_coloured()
     for line in diff.splitlines():
-        colour = _COLOURS.get(line[:1]) if is_coloured and not line.startswith(("+++", "---")) else None
+        colour = _DIFF_COLOURS.get(line[:1]) if has_colours and not line.startswith(("+++", "---")) else None
         show(f"\x1b[{colour}m{line}\x1b[0m" if colour else line)
 
 

@@ -7,8 +7,11 @@ instead of dataclasses: `outlive --help` imports this, and dataclasses would be 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, ParamSpec, cast
 
+from outlive.core.durations import parse_duration
+
 _P = ParamSpec("_P")
 Kind = Literal["switch", "one", "many"]
+TIME = "TIME"  # what stands for a time in help: 90 or 90s, 5m, 2h, 1d
 
 
 class UsageError(Exception):
@@ -165,31 +168,17 @@ def whole_number(text: str, *, least: int, most: int | None) -> int:
 def seconds(
     flag: str, *, about: str, to: str = "", least: float | None = None, default: float | None = None
 ) -> Parameter:
-    """Return a flag with a number of seconds."""
+    """Return a flag with a time: a number of seconds, or one with a unit."""
     bounds = "" if least is None else f"x>={least}"
     note = "; ".join(word for word in ("" if default is None else f"default: {default}", bounds) if word)
 
     def read(text: str) -> float:
-        found = number(text)
+        found = parse_duration(text)
         if least is not None and not found >= least:
             raise ValueError(f"{found} is not in the range {bounds}")
         return found
 
-    return Parameter(
-        to or _name(flag), "one", "SECONDS", about, (flag,), read=read, default=default, note=note
-    )
-
-
-def number(text: str) -> float:
-    """Return the number that a text says.
-
-    Raises:
-        ValueError: It says none.
-    """
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{text[:20]!r} is no number") from None
+    return Parameter(to or _name(flag), "one", TIME, about, (flag,), read=read, default=default, note=note)
 
 
 def place(name: str, metavar: str, *, about: str, is_required: bool = True) -> Parameter:

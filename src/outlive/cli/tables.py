@@ -1,16 +1,30 @@
-"""Processes as people read them: rows of plain text, and the words for a state, an end and an age. Pure."""
+"""Processes as people read them: rows in columns, and the words for a state, an end and an age.
 
+Pure but for `shown_table`, which asks what stdout is.
+"""
+
+import signal
 from collections.abc import Sequence
 from datetime import datetime
 
-from outlive.cli.output import plain
+from outlive.cli.columns import shortened, table
+from outlive.cli.output import is_coloured, plain, terminal_width
 from outlive.client.results import ProcessInfo
 from outlive.core.identity import short_name
 
 _HEAD = ("ID", "SHORT", "STATE", "PID", "AGE", "TIME", "OUTPUT", "COMMAND")
-_COMMAND_WIDTH = 60
 _SIGNALED = 128  # how shells count an end by a signal
 _UNKNOWN = 125  # it cannot be known how it ended, or it never ran
+_SIGNALS = frozenset(signal.Signals)
+_CAUSES = {
+    "cancel": "stopped",
+    "timeout": "timed out",
+    "output_limit": "over its output limit",
+    "oom": "out of memory",
+    "shutdown": "stopped with the keeper",
+    "approval_denied": "denied",
+    "approval_expired": "not approved in time",
+}
 
 
 def process_rows(infos: Sequence[ProcessInfo], *, now: datetime, project: str) -> list[tuple[str, ...]]:
@@ -33,14 +47,15 @@ def process_rows(infos: Sequence[ProcessInfo], *, now: datetime, project: str) -
     ]
 
 
-def table(rows: Sequence[tuple[str, ...]]) -> str:
-    """Return rows in columns, two blanks apart, the last one as it is."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    lines = []
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)]
-        lines.append("  ".join([*cells, row[-1]]).rstrip())
-    return "\n".join(lines)
+def shown_table(rows: Sequence[tuple[str, ...]]) -> str:
+    """Return a table as stdout shows it best: cut and coloured at a terminal, whole and plain elsewhere."""
+    return table(rows, width=terminal_width(), is_coloured=is_coloured())
+
+
+def fitted(line: str) -> str:
+    """Return a line that stdout shows without wrapping where it is a terminal."""
+    width = terminal_width()
+    return line if width is None else shortened(line, width)
 
 
 def outcome(info: ProcessInfo) -> str:
@@ -61,11 +76,21 @@ def outcome(info: ProcessInfo) -> str:
 
 def _outcome(info: ProcessInfo) -> str:
     if info.state == "exited":
-        return f"exit {info.exit_code}" if info.cause is None else f"{info.cause} (exit {info.exit_code})"
+        return f"exit {info.exit_code}" if info.cause is None else f"{_cause(info)}, exit {info.exit_code}"
     if info.state == "signaled":
-        return f"signal {info.exit_signal}" if info.cause is None else f"{info.cause} ({info.exit_signal})"
+        name = _signal_name(info.exit_signal)
+        return f"killed by {name}" if info.cause is None else f"{_cause(info)}, {name}"
     state = info.state.replace("_", " ")
     return f"unknown ({state})" if info.is_unknown and info.is_reachable else state
+
+
+def _cause(info: ProcessInfo) -> str:
+    return _CAUSES.get(info.cause or "", info.cause or "")
+
+
+def _signal_name(number: int | None) -> str:
+    """Return a signal's name as `kill -l` has it; a real-time signal has its number."""
+    return signal.Signals(number).name.removeprefix("SIG") if number in _SIGNALS else f"signal {number}"
 
 
 def exit_status(info: ProcessInfo) -> int:
@@ -89,8 +114,8 @@ def shown_size(count: int) -> str:
 
 
 def shown_command(info: ProcessInfo) -> str:
-    """Return the command on one line, cut to what a table has room for."""
-    return plain(info.command, _COMMAND_WIDTH)
+    """Return the command on one line; a terminal has room for less of it, which `columns` sees to."""
+    return plain(info.command)
 
 
 def describe(info: ProcessInfo) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from outlive.core.command import MIN_CPUS, Profile
+from outlive.core.durations import parse_duration
 from outlive.operations.tool_sets import TOOL_SETS
 
 # The words of options with a closed set of values; help texts show them in this order.
@@ -28,7 +29,6 @@ _LOG_FORMS = ("auto", "console", "json")
 # Every way to write this machine's own address means both families: 127.0.0.1 and ::1.
 _LOOPBACK = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1", "[::1]": "::1"}
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_TIME_UNITS = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"0", "false", "no", "off"})
 _MAX_PORT = 65535
@@ -91,10 +91,10 @@ def parse_size(text: str) -> int:
 
 def parse_seconds(text: str) -> float:
     """Return seconds from "10", "0.5", "500ms", "2m", "1h" or "7d"."""
-    number, unit = _split(text)
-    if number is None or unit not in _TIME_UNITS:
-        raise ValueError("a time is a number of seconds, or one with ms, s, m, h or d behind it")
-    return number * _TIME_UNITS[unit]
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise ValueError("a time is a number of seconds, or one with ms, s, m, h or d behind it") from None
 
 
 def parse_wait(text: str) -> float:

@@ -27,6 +27,7 @@ from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
 
+from outlive.core.durations import UNITS_S
 from outlive.core.errors import AccessDenied, InvalidRequest, StoreCorrupt
 from outlive.core.process import Owner
 
@@ -108,7 +109,6 @@ def approver_of(access: Access) -> str:
 
 GRANTED_SCOPES = {scope.name.lower(): scope for scope in (Scope.READ, Scope.RUN, Scope.ADMIN)}
 _FORM = re.compile(r"([a-z]+)(?::([0-9]{1,9}(?:\.[0-9]{1,3})?)(s|m|h|d)?)?", re.ASCII)
-_UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _MAX_S = 10 * 365 * 86400.0  # ten years: beyond it dates overflow, and such a time is a mistake
 
 
@@ -134,7 +134,7 @@ def parse_grant(text: str) -> WantedGrant:
         )
     if found[2] is None:
         return WantedGrant(scope=GRANTED_SCOPES[found[1]])
-    duration_s = float(found[2]) * _UNIT_S[found[3] or "s"]
+    duration_s = float(found[2]) * UNITS_S[found[3] or "s"]
     if not 0 < duration_s <= _MAX_S:
         raise InvalidRequest(
             "invalid_params", f"grant: a time of more than nothing is needed, not {text[:40]!r}."

@@ -11,7 +11,7 @@ from outlive.backends.docker.api import DockerApi, DockerSettings, Endpoint
 from outlive.backends.docker.recipe import Labels, is_set_aside
 from outlive.cli.output import plain, say, show, show_error, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, places, switch, takes
-from outlive.cli.tables import age, table
+from outlive.cli.tables import age, shown_table
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.identity import short_name
 from outlive.core.layout import Layout
@@ -49,7 +49,7 @@ def ls(*, state_dir: str | None, as_json: bool) -> int:
             (one.name, plain(one.image, 40), age(one.created_at, now), one.state, _shown(one.process_ids))
             for one in found
         ]
-        show(table(rows))
+        show(shown_table(rows))
     return 0
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from outlive.cli.operator.audit import enter_token
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, UsageError, option, place, switch, takes
-from outlive.cli.tables import age, table
+from outlive.cli.tables import age, shown_table
 from outlive.config.options import parse_seconds
 from outlive.discovery.state_folder import layout_of, open_state_folder
 from outlive.policy.access import Scope, Token
@@ -88,7 +88,7 @@ def list_all(*, state_dir: str | None, as_json: bool) -> int:
                 f"{expires} (over)" if token.is_over(now) else expires,
             )
         )
-    show(table(rows))
+    show(shown_table(rows))
     return 0
 
 

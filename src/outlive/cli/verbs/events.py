@@ -4,7 +4,7 @@ from outlive.cli.far import a_client
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, ServerFlags, options, takes
 from outlive.cli.processes import find_process, parse_tags, view
-from outlive.cli.tables import outcome, shown_command
+from outlive.cli.tables import fitted, outcome, shown_command
 from outlive.client import ProcessEvent
 from outlive.core.identity import short_name
 
@@ -47,7 +47,7 @@ def events(
                 if server.as_json:
                     show_json(_as_json(event))
                 else:
-                    show(event_line(event))
+                    show(fitted(event_line(event)))
     return 0
 
 

@@ -24,7 +24,7 @@ from outlive.cli.parameters import (
     takes,
 )
 from outlive.cli.processes import Selection, act, connected, every, parse_tags, say_degraded
-from outlive.cli.tables import age, outcome, shown_command, shown_size, table
+from outlive.cli.tables import age, outcome, shown_command, shown_size, shown_table
 from outlive.client import Client, InvalidRequest, OutliveError, ProcessInfo, ProcessNotFound
 from outlive.config.options import parse_seconds
 from outlive.core.identity import short_name
@@ -186,7 +186,7 @@ def _show_doomed(doomed: list[_Doomed], now: datetime) -> None:
         ago = f"{age(info.ended_at or info.created_at, now)} ago"
         row = (short_name(info.process_id), outcome(info), ago, shown_size(one.size), shown_command(info))
         rows.append(row)
-    show(table(rows))
+    show(shown_table(rows))
     if len(doomed) > _SHOWN:
         show(f"… and {len(doomed) - _SHOWN} more")
     show(f"{_count(doomed)}, {_size(doomed)}")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import GROUP, SERVER, TAGS, ServerFlags, count, switch, takes
 from outlive.cli.processes import connected, parse_tags, say_degraded, view
-from outlive.cli.tables import process_rows, table
+from outlive.cli.tables import process_rows, shown_table
 from outlive.core.identity import short_name
 from outlive.discovery.project import own_project
 
@@ -43,7 +43,7 @@ def ps(
         show_json({"processes": [view(info) for info in infos], **more})
         return 0
     if infos:
-        show(table(process_rows(infos, now=datetime.now(UTC), project=project)))
+        show(shown_table(process_rows(infos, now=datetime.now(UTC), project=project)))
         if left := next((info for info in infos if info.descendants), None):
             name = short_name(left.process_id)
             say(f"outlive: what a command has left running is ended by `outlive stop {name}`.")

@@ -31,9 +31,9 @@ from outlive.cli.output import say, show, show_error, show_json
 from outlive.cli.parameters import (
     DETACH_KEYS_DEFAULT,
     SERVER,
+    TIME,
     Parameter,
     ServerFlags,
-    number,
     option,
     options,
     places,
@@ -45,6 +45,7 @@ from outlive.client import Client, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.link import say_nothing
 from outlive.client.options import FlagOptions
 from outlive.client.results import Stream
+from outlive.core.durations import parse_duration
 from outlive.core.location import DOCKER, LOCAL
 from outlive.discovery.state_folder import layout_of
 
@@ -257,7 +258,7 @@ def _flag_of(member: str, kind: object) -> Parameter:
     one, *_ = get_args(kind)  # the type beside None
     of_start = functools.partial(_of_start, member, *short, more=more)
     if one is float:
-        return of_start(metavar="SECONDS")._replace(read=number)
+        return of_start(metavar=TIME)._replace(read=parse_duration)
     if one is int:
         return of_start(metavar="COUNT")._replace(read=functools.partial(_within_bounds, member))
     return of_start(metavar=metavar or "|".join(get_args(one)) or member.upper())

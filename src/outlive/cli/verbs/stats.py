@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from outlive.cli.output import show, show_json
 from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, ServerFlags, seconds, switch, takes
 from outlive.cli.processes import connected, every, find_process, parse_tags
-from outlive.cli.tables import outcome, shown_command, shown_size, table
+from outlive.cli.tables import outcome, shown_command, shown_size, shown_table
 from outlive.client import Client, InvalidRequest, Process, ProcessInfo, ProcessNotFound
 from outlive.core.identity import short_name
 from outlive.core.redactions import redacted_member
@@ -86,9 +86,9 @@ def _show(watch: "_Watch", *, interval_s: float, once: bool, as_json: bool) -> N
         if as_json:
             show_json({"processes": [_as_json(look) for look in looks]})
         elif is_screen:
-            _redraw(table(_rows(looks)))
+            _redraw(shown_table(_rows(looks)))
         else:
-            show(table(_rows(looks)))
+            show(shown_table(_rows(looks)))
         if once:
             return
         time.sleep(interval_s)

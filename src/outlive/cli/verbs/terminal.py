@@ -22,7 +22,7 @@ from outlive.cli.parameters import (
     takes,
 )
 from outlive.cli.processes import connected
-from outlive.cli.tables import table
+from outlive.cli.tables import shown_table
 from outlive.client import Client, InvalidRequest, ProcessNotFound
 from outlive.core.identity import short_name
 
@@ -54,7 +54,11 @@ def ls(*, server: ServerFlags) -> int:
             )
             for one in found
         ]
-        show(table([("ID", "NAME", "TARGET", "STATE", "FOLDER"), *(tuple(map(plain, row)) for row in rows)]))
+        show(
+            shown_table(
+                [("ID", "NAME", "TARGET", "STATE", "FOLDER"), *(tuple(map(plain, row)) for row in rows)]
+            )
+        )
     return 0
 
 

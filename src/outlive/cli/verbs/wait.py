@@ -12,10 +12,11 @@ from typing import Literal, NamedTuple
 
 from outlive.cli.foreground.session import Readiness
 from outlive.cli.output import progress, say, show, show_json
-from outlive.cli.parameters import NAMES, SERVER, ServerFlags, number, options, seconds, switch, takes
+from outlive.cli.parameters import NAMES, SERVER, ServerFlags, options, seconds, switch, takes
 from outlive.cli.processes import connected, find_process, last_lines, view
 from outlive.cli.tables import exit_status, outcome
 from outlive.client import InvalidRequest, OutliveError, Process, ProcessInfo
+from outlive.core.durations import parse_duration
 
 _ASKED = 3
 _TOO_EARLY = 1
@@ -67,14 +68,14 @@ def parse_wish(word: str) -> Wish:
             return Wish("port", f":{value}")
         case "idle" if value:
             try:
-                idle_s = number(value)
+                idle_s = parse_duration(value)
             except ValueError:
                 idle_s = 0.0
             if idle_s > 0:
                 return Wish("idle", value, idle_s)
         case _:
             pass
-    text = f"--for {word[:60]!r}: pass text=TEXT, port=NUMBER, idle=SECONDS or question."
+    text = f"--for {word[:60]!r}: pass text=TEXT, port=NUMBER, idle=TIME or question."
     raise InvalidRequest("invalid_params", text)
 
 
@@ -84,7 +85,7 @@ def parse_wish(word: str) -> Wish:
     options(
         "--for",
         metavar="WHAT",
-        about="Return before the end, too: text=TEXT, port=NUMBER, idle=SECONDS (no output) or question (exit code 3).",
+        about="Return before the end, too: text=TEXT, port=NUMBER, idle=TIME (no output) or question (exit code 3).",
         to="wishes",
     ),
     seconds("--timeout", about="Wait no longer.", to="timeout_s"),

@@ -12,6 +12,7 @@ from typing import Literal, get_args, get_origin
 
 import msgspec
 
+from outlive.core.durations import UNITS_S, split_duration
 from outlive.core.errors import InvalidRequest
 from outlive.operations.requests import MAX_S
 
@@ -81,13 +82,6 @@ _CONTROL_KEY = re.compile(r"(?:ctrl[-+ ]|control[-+ ]|c-|\^)([a-z])", re.IGNOREC
 LEAST_BUDGET, MOST_BUDGET = 100, 1_000_000
 # The longest time that is taken without a unit: what is larger has mostly been meant as milliseconds.
 _DAY_S = 86_400
-_DURATION = re.compile(
-    r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|sec|secs|seconds?|m|mins?|minutes?|h|hours?|d|days?)?\s*",
-    re.IGNORECASE,
-)
-_UNIT_S: Mapping[str, float] = MappingProxyType(
-    {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": float(_DAY_S)}
-)
 
 
 def accept_arguments(
@@ -256,11 +250,10 @@ def _seconds(value: object) -> tuple[float | None, bool]:
     """Return a time in seconds and whether it named its unit; None for what is no time."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value), False
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
+    number, unit = split_duration(value) if isinstance(value, str) else (None, "")
+    if number is None:
         return None, False
-    unit = (match[2] or "s").lower()
-    return float(match[1]) * _UNIT_S["ms" if unit == "ms" else unit[0]], match[2] is not None
+    return number * UNITS_S[unit or "s"], bool(unit)
 
 
 _VALUES: Mapping[str, Callable[[object], object]] = MappingProxyType(

@@ -1,0 +1,97 @@
+"""Rows of text in columns: as wide as they are, or cut to a terminal's width, with coloured states. Pure."""
+
+import unicodedata
+from collections.abc import Sequence
+
+_GAP = 2  # blanks between two columns
+_NARROWEST = 6  # cells: a column is not cut below this, nor below its head
+_LAST = 12  # cells that the last column, mostly a command, keeps as long as others can give way
+
+# What a state begins with, and its colour (ECMA-48, 8.3.117): whatever needs a person is not green.
+_COLOURS = (
+    ("running", "32"),
+    ("starting", "32"),
+    ("exit 0", "2"),
+    ("queued", "33"),
+    ("paused", "33"),
+    ("stopping", "33"),
+    ("stopped", "33"),
+    ("unknown", "35"),
+    ("lost", "35"),
+    ("exit", "31"),
+    ("timed out", "31"),
+    ("killed", "31"),
+    ("failed", "31"),
+    ("out of memory", "31"),
+    ("over its output limit", "31"),
+)
+_URGENT = (("waits for", "33;1"), ("unreachable", "35"), ("output lost", "35"))
+
+
+def table(rows: Sequence[tuple[str, ...]], *, width: int | None = None, is_coloured: bool = False) -> str:
+    """Return rows in columns, two blanks apart; no line is longer than `width` cells.
+
+    Args:
+        rows: The head, and what stands below it.
+        width: The terminal's cells a line; None cuts nothing.
+        is_coloured: Whether what stands below the head STATE has a colour.
+    """
+    widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
+    if width is not None:
+        widths = _narrowed(widths, [cells(head) for head in rows[0]], width)
+    state = rows[0].index("STATE") if is_coloured and "STATE" in rows[0] else -1
+    lines = []
+    for number, row in enumerate(rows):
+        shown = []
+        for column, (text, room) in enumerate(zip(row, widths, strict=True)):
+            cut = text if width is None else shortened(text, room)
+            padded = cut + " " * (room - cells(cut)) if column < len(row) - 1 else cut
+            shown.append(_painted(cut, padded) if number and column == state else padded)
+        lines.append((" " * _GAP).join(shown).rstrip())
+    return "\n".join(lines)
+
+
+def cells(text: str) -> int:
+    """Return how many cells of a terminal a text takes: an ideograph two, a combining mark none (UAX 11)."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )
+
+
+def shortened(text: str, room: int) -> str:
+    """Return a text that takes at most `room` cells, with "…" where its end is cut off."""
+    if cells(text) <= room:
+        return text
+    left = room - 1
+    kept = []
+    for letter in text:
+        left -= cells(letter)
+        if left < 0:
+            break
+        kept.append(letter)
+    return "".join(kept) + "…" if room > 0 else ""
+
+
+def _narrowed(widths: Sequence[int], least: Sequence[int], width: int) -> list[int]:
+    """Return widths that fit: the last column gives way first, then the widest of the others."""
+    found = list(widths)
+    room = width - _GAP * (len(found) - 1)
+    found[-1] = min(found[-1], max(_LAST, room - sum(found[:-1])))
+    while sum(found) > room:
+        floors = [max(_NARROWEST, floor) for floor in least[:-1]]
+        column = max(range(len(floors)), key=lambda one: found[one] - floors[one], default=None)
+        if column is None or found[column] <= floors[column]:
+            break  # a terminal narrower than the heads: the last column has what is left
+        found[column] -= 1
+    found[-1] = max(0, min(found[-1], room - sum(found[:-1])))
+    return found
+
+
+def _painted(text: str, padded: str) -> str:
+    urgent = (colour for words, colour in _URGENT if words in text)
+    plain = (colour for words, colour in _COLOURS if text.startswith(words))
+    colour = next(urgent, None) or next(plain, None)
+    return padded if colour is None else f"\x1b[{colour}m{padded}\x1b[0m"
