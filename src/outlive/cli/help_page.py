@@ -1,4 +1,4 @@
-"""The help of a verb or a group as text: usage, sentences, arguments, flags, verbs. Pure."""
+"""The help of a verb or a group as text: usage, sentences, examples, arguments, flags, verbs by topic. Pure."""
 
 import textwrap
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from outlive.cli.parameters import Parameter
 
 _WIDTH = 78
+_EXPLAINED = 2  # topics of a group whose verbs are explained; all together would fill two screens
 _COLUMN = 30  # the most of a line that flags take before their sentence
 _HELP = Parameter("help", "switch", "", "Show this message and exit.", ("--help", "-h"))
 
@@ -22,29 +23,70 @@ def usage(path: str, parameters: Sequence[Parameter], *, is_group: bool) -> str:
 
 
 def help_page(
-    path: str,
-    about: str,
-    parameters: Sequence[Parameter],
-    *,
-    verbs: Sequence[tuple[str, str]] = (),
+    path: str, about: str, parameters: Sequence[Parameter], *, examples: Sequence[tuple[str, str]] = ()
 ) -> str:
-    """Return everything that is known of a verb; of a group with the verbs in it, each with its sentence.
+    """Return everything that is known of a verb.
 
     Args:
         path: How it is called: "outlive keeper stop".
         about: Paragraphs, an empty line between two.
         parameters: What it takes.
-        verbs: Of a group.
+        examples: Command lines, each with what it is for or "".
     """
     shown = [one for one in parameters if not one.is_hidden]
-    blocks = [usage(path, shown, is_group=bool(verbs))]
+    blocks = [usage(path, shown, is_group=False)]
     blocks += [_wrapped(paragraph, "  ") for paragraph in about.split("\n\n")]
+    if examples:
+        blocks.append(_example_block(examples))
     if arguments := [(one.metavar, one.sentence) for one in shown if not one.flags]:
         blocks.append(_listing("Arguments", arguments))
-    blocks.append(_listing("Options", [(_flags(one), one.sentence) for one in (*shown, _HELP) if one.flags]))
-    if verbs:
-        room = _WIDTH - 6 - max(len(name) for name, _ in verbs)
-        blocks.append(_listing("Commands", [(name, shortened(sentence, room)) for name, sentence in verbs]))
+    own = [one for one in (*shown, _HELP) if one.flags and not one.is_common]
+    blocks.append(_listing("Options", [(flag_words(one), one.sentence) for one in own]))
+    if common := [flag_words(one) for one in shown if one.is_common]:
+        program = path.partition(" ")[0]
+        blocks.append(_wrapped(f"Also {', '.join(common)}: see `{program} --help`.", ""))
+    return "\n\n".join(blocks) + "\n"
+
+
+def group_page(
+    path: str,
+    about: str,
+    parameters: Sequence[Parameter],
+    *,
+    verbs: Sequence[tuple[str, str]],
+    topics: Sequence[tuple[str, str]] = (),
+    common: Sequence[Parameter] = (),
+) -> str:
+    """Return what is known of a group: its verbs, each with its first sentence, by topics where it has some.
+
+    Args:
+        path: How it is called: "outlive keeper".
+        about: Paragraphs, an empty line between two.
+        parameters: What may stand before the verb.
+        verbs: Names and sentences.
+        topics: Titles, and the names below each.
+        common: What most of its verbs take.
+    """
+    sentences = dict(verbs)
+    width = max(map(len, sentences))
+    room = _WIDTH - 4 - width
+    listed = {name for _, names in topics for name in names.split()}
+    others = " ".join(name for name in sentences if name not in listed)
+    blocks = [usage(path, parameters, is_group=True)]
+    blocks += [_wrapped(paragraph, "  ") for paragraph in about.split("\n\n")]
+    explained = topics[:_EXPLAINED] if topics else [("Commands", others)]
+    for title, names in explained:  # each has a verb at least
+        rows = [(name.ljust(width), shortened(sentences[name], room)) for name in names.split()]
+        blocks.append(_listing(title, rows))
+    if topics:
+        rest = [*topics[_EXPLAINED:], *([("Others", others)] if others else [])]
+        blocks.append(_listing("More", [(title, ", ".join(names.split())) for title, names in rest]))
+    blocks.append(_listing("Options", [(flag_words(one), one.sentence) for one in (*parameters, _HELP)]))
+    if common:
+        blocks.append(
+            _listing("Options of most commands", [(flag_words(one), one.sentence) for one in common])
+        )
+    blocks.append(f"`{path} COMMAND --help` explains a command, with examples.")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -64,7 +106,19 @@ def _wrapped(text: str, indent: str) -> str:
     return textwrap.fill(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
-def _flags(one: Parameter) -> str:
+def _example_block(examples: Sequence[tuple[str, str]]) -> str:
+    """Return examples, each line with what it is for behind it, or above it where one of them does not fit."""
+    width = max(len(line) for line, _ in examples)
+    if all(width + len(purpose) + 6 <= _WIDTH for _, purpose in examples):
+        lines = [
+            f"  {line.ljust(width)}  # {purpose}" if purpose else f"  {line}" for line, purpose in examples
+        ]
+    else:
+        lines = [text for line, purpose in examples for text in (f"  # {purpose}", f"  {line}")]
+    return "\n".join(["Examples:", *lines])
+
+
+def flag_words(one: Parameter) -> str:
     """Return the names of a flag, the short one first, and what stands for its value."""
     names = ", ".join(sorted(one.flags, key=len))
     if one.off:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, ParamSpec, cast
 
 from outlive.core.durations import parse_duration
+from outlive.core.layout import STATE_DIR_HELP, STATE_DIR_VARIABLE
 
 _P = ParamSpec("_P")
 Kind = Literal["switch", "one", "many"]
@@ -35,6 +36,7 @@ class Parameter(NamedTuple):
         is_hidden: Whether help and completion leave it out.
         ends_flags: Whether everything behind its first word belongs to it, dashes and all.
         is_process: Whether its words name processes, which the shell completes.
+        is_common: Whether most verbs take it: the program's own help page explains it, a verb's only names it.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Parameter(NamedTuple):
     is_hidden: bool = False
     ends_flags: bool = False
     is_process: bool = False
+    is_common: bool = False
 
     @property
     def sentence(self) -> str:
@@ -210,24 +213,20 @@ def _name(flag: str) -> str:
     return flag.removeprefix("--").replace("-", "_")
 
 
-def _about_state_dir() -> str:
-    # Start-up time: the sentence comes with all settings, and only a help page shows it.
-    from outlive.config import OPTIONS  # noqa: PLC0415
-
-    found = next(one for one in OPTIONS if one.name == "state_dir")
-    return about_option(found.sentence, found.env)
-
-
 def about_option(sentence: str, env: Sequence[str], default: str = "") -> str:
     """Return the sentence of a server's option with its default and its environment variables."""
     words = [sentence, *([f"Default {default}."] if default else []), f"Environment: {', '.join(env)}."]
     return " ".join(words)
 
 
-STATE_DIR = option("--state-dir", metavar="FOLDER", about=_about_state_dir)
-JSON = switch("--json", about="Answer with one line of JSON.", to="as_json")
+STATE_DIR = option(
+    "--state-dir", metavar="FOLDER", about=about_option(STATE_DIR_HELP, [STATE_DIR_VARIABLE])
+)._replace(is_common=True)
+JSON = switch("--json", about="Answer with one line of JSON.", to="as_json")._replace(is_common=True)
 DRY_RUN = switch("--dry-run", about="Show what would change, and change nothing.")
-NO_START = switch("--no-start", about="Fail where no server runs, instead of starting one.")
+NO_START = switch("--no-start", about="Fail where no server runs, instead of starting one.")._replace(
+    is_common=True
+)
 GROUP = option("--group", "-g", metavar="NAME", about="Those of a group.")
 TAGS = options("--tag", metavar="NAME=VALUE", about="Those with a tag.", to="tags")
 NAME = place("name", "ID", about="A short id (p7), an id, the end of one, or a pid.")._replace(

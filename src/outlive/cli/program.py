@@ -34,6 +34,7 @@ class Group(NamedTuple):
     name: str
     about: str
     verbs: "Sequence[Verb | Group]"
+    topics: Sequence[tuple[str, str]] = ()  # titles of a help page, and the names below each
 
     def find(self, name: str) -> "Verb | Group | None":
         """Return the verb or group of that name."""
@@ -46,69 +47,69 @@ PROGRAM = Group(
     (
         Verb(
             "run",
-            "Run a command as if outlive were not there: streams, signals, terminal, exit code; it outlives us all.",
+            "Run a command that lives on, whatever happens to its caller. Streams, signals, terminal and exit code are as if outlive were not there.",
             "verbs.run:run",
         ),
         Verb(
             "attach",
-            "Bring a process that runs to the foreground: its last lines, what follows, your keys, its exit code.",
+            "Bring a running process to the foreground. Its last lines, what follows, your keys, its exit code.",
             "verbs.attach:attach",
         ),
         Verb("ps", "List processes, newest first.", "verbs.ps:ps"),
         Verb(
-            "logs", "Print a process's output: its stdout to stdout, its stderr to stderr.", "logs.logs:logs"
+            "logs",
+            "Print output, all of it or the end, and follow it. A process's stdout goes to stdout, its stderr to stderr.",
+            "logs.logs:logs",
         ),
         Verb("inspect", "Show everything about processes.", "verbs.inspect:inspect"),
         Verb(
             "wait",
-            "Wait for the end, a text, a port or a question; exit as the process did (124 when the time is up).",
+            "Wait for an end, a text, a port or a question. It exits as the process did (124 when the time is up).",
             "verbs.wait:wait",
         ),
         Verb("send", "Write to a process's input.", "verbs.send:send"),
         Verb("answer", "Answer what a process asks; a password is not shown.", "verbs.answer:answer"),
         Verb("pause", "Stop whole process trees until `resume`.", "verbs.control:pause"),
         Verb("resume", "Continue process trees.", "verbs.control:resume"),
-        Verb(
-            "kill", "End whole process trees without waiting: TERM, and KILL at once.", "verbs.control:kill"
-        ),
-        Verb("stop", "End whole process trees: TERM, the grace period, KILL.", "verbs.control:stop"),
+        Verb("kill", "End process trees at once. TERM, and KILL without waiting.", "verbs.control:kill"),
+        Verb("stop", "End process trees. TERM, the grace period, KILL.", "verbs.control:stop"),
         Verb("signal", "Send a signal.", "verbs.control:signal"),
         Verb(
             "stats",
-            "Show what process trees use: processor, memory, pids, ports, whether they wait for input.",
+            "Show what process trees use. Processor, memory, pids, ports, whether they wait for input.",
             "verbs.stats:stats",
         ),
         Verb(
             "events",
-            "Report what happens to processes from now on, a line each, until Ctrl-C.",
+            "Print what happens to processes from now on. A line each, until Ctrl-C.",
             "verbs.events:events",
         ),
         Verb("tag", "Change a process's tags, while it runs and afterwards.", "verbs.tag:tag"),
-        Verb("rm", "Forget processes that have ended: their records and their output.", "verbs.prune:rm"),
+        Verb("rm", "Forget processes that have ended, with their output.", "verbs.prune:rm"),
         Verb(
             "prune",
-            "Forget all processes that have ended, or some of them; what runs stays.",
+            "Forget what has ended, by age, state, group or tag. What runs stays.",
             "verbs.prune:prune",
         ),
         Verb(
             "approvals",
-            "List what waits for a person's approval: which caller wants to start what, and until when.",
+            "List what waits for approval. Which caller wants to start what, and until when.",
             "operator.approvals:approvals",
         ),
         Verb(
             "approve",
-            "Let commands start that wait for an approval, exactly as they were shown.",
+            "Let commands start that wait for approval. Exactly as they were shown.",
             "operator.approvals:approve",
         ),
-        Verb("deny", "Refuse commands that wait for an approval: they never run.", "operator.approvals:deny"),
+        Verb("deny", "Refuse commands that wait for approval. They never run.", "operator.approvals:deny"),
         Verb(
             "install",
-            "Have an MCP host run outlive: write its configuration, keeping everything else in it.",
+            "Have an AI agent's program (MCP host) use outlive. Writes its configuration, keeping everything else in it.",
             "machine.install:install",
         ),
         Verb(
             "uninstall",
-            "Take outlive out of an MCP host's configuration again, keeping everything else in it.",
+            "Take outlive out of an MCP host again. Everything else in its configuration stays.",
             "machine.install:uninstall",
         ),
         Verb(
@@ -119,21 +120,21 @@ PROGRAM = Group(
         Verb("serve", "Start the server. Ctrl-C stops the server, not the processes.", "server.serve:serve"),
         Verb(
             "doctor",
-            "Show what this machine offers, what is degraded, and to what.",
+            "Show what this machine offers, and what is degraded. Of each, to what, and what to do about it.",
             "machine.doctor:doctor",
         ),
         Verb(
             "mcp",
-            "Speak MCP on stdin and stdout for a host, by way of the server, which is started if there is none.",
+            "Speak MCP on stdin and stdout, for a host. By way of the server, which is started if there is none.",
             "server.mcp:mcp",
         ),
         Group(
             "keeper",
-            "Look after the processes that look after the commands.",
+            "Look after the processes that keep the commands.",
             (
                 Verb(
                     "status",
-                    "Show which processes keep the commands, how many commands live, and whether every descriptor is held twice.",
+                    "Show the keeper's processes, and how many commands live. Also whether every descriptor is held twice.",
                     "server.keeper:status",
                 ),
                 Verb(
@@ -143,13 +144,12 @@ PROGRAM = Group(
                 ),
                 Verb(
                     "stop",
-                    "End the keeper; refused while processes live, unless --kill. "
-                    "What does not end is named, and may be asked to end again.",
+                    "End the keeper. Refused while processes live, unless --kill. What does not end is named, and may be asked to end again.",
                     "server.keeper:stop",
                 ),
                 Verb(
                     "run",
-                    "Run the keeper in the foreground, for a unit of systemd; Ctrl-C ends this, not the keeper.",
+                    "Run the keeper in the foreground, for systemd. Ctrl-C ends this, not the keeper.",
                     "server.keeper_run:run",
                 ),
             ),
@@ -160,7 +160,7 @@ PROGRAM = Group(
             (
                 Verb(
                     "show",
-                    "Show every setting of a server that is started here and now.",
+                    "Show the settings a server would have here and now.",
                     "operator.config:show_settings",
                 ),
             ),
@@ -171,15 +171,14 @@ PROGRAM = Group(
             (
                 Verb(
                     "check",
-                    "Explain what the rules say about a command, and start nothing: "
-                    "0 it may run, 3 it is asked about, 4 it may not.",
+                    "Say what the rules say about a command. It starts nothing: 0 it may run, 3 it is asked about, 4 it may not.",
                     "operator.policy:check",
                 ),
             ),
         ),
         Group(
             "service",
-            "Have systemd look after keeper and server, each in a unit.",
+            "Have systemd run keeper and server.",
             (
                 Verb(
                     "install",
@@ -188,7 +187,7 @@ PROGRAM = Group(
                 ),
                 Verb(
                     "uninstall",
-                    "Stop the server and remove both units; what runs lives on.",
+                    "Stop the server and remove both units. What runs lives on.",
                     "machine.service:uninstall",
                 ),
                 Verb(
@@ -206,48 +205,50 @@ PROGRAM = Group(
                 Verb("new", "Open one and print its id.", "verbs.terminal:new"),
                 Verb(
                     "exec",
-                    "Run a command there; print what it printed, and exit as it did (124: it still runs).",
+                    "Run a command there and print its output. It exits as the command did (124: it still runs).",
                     "verbs.terminal:execute",
                 ),
                 Verb("send", "Type into one, whatever runs there.", "verbs.terminal:send"),
                 Verb("read", "Print what one shows, open or closed.", "verbs.terminal:read"),
                 Verb(
                     "attach",
-                    "Bring one to the foreground, as `outlive attach` does a process.",
+                    "Bring one to the foreground. As `outlive attach` does a process.",
                     "verbs.terminal:attach",
                 ),
-                Verb("close", "Close them: their shells and what runs there end.", "verbs.terminal:close"),
+                Verb(
+                    "close", "Close terminals. Their shells and what runs there end.", "verbs.terminal:close"
+                ),
             ),
         ),
         Group(
             "token",
-            "Make and take back tokens, for callers that are not let in by their user.",
+            "Make tokens for callers from elsewhere, and take them back.",
             (
                 Verb("create", "Make a token and show it, this once.", "operator.token:create"),
                 Verb(
                     "list",
-                    "List tokens: names, scopes, ages, never the tokens themselves.",
+                    "List tokens. Names, scopes, ages, never the tokens themselves.",
                     "operator.token:list_all",
                 ),
                 Verb(
                     "revoke",
-                    "Take a token back: it counts no more, and what its holder has open ends.",
+                    "Take a token back. It counts no more, and what its holder has open ends.",
                     "operator.token:revoke",
                 ),
             ),
         ),
         Group(
             "containers",
-            "Look after the containers that outlive has made for commands.",
+            "Look after the containers of commands.",
             (
                 Verb(
                     "ls",
-                    "List the state folder's containers: image, age, state, and the processes that live in them.",
+                    "List containers. Image, age, state, and the processes that live in them.",
                     "operator.containers:ls",
                 ),
                 Verb(
                     "rm",
-                    "Remove containers, and all that is in them but mounted folders; the next command makes one anew.",
+                    "Remove containers. All that is in them but mounted folders goes too; the next command makes one anew.",
                     "operator.containers:rm",
                 ),
             ),
@@ -260,11 +261,18 @@ PROGRAM = Group(
                 Verb("show", "Print entries, oldest first.", "operator.audit:show_entries"),
                 Verb(
                     "begin",
-                    "Set a broken log aside, which is kept, and begin a new one; no server may run.",
+                    "Set a broken log aside, and begin a new one. The broken one is kept; no server may run.",
                     "operator.audit:begin",
                 ),
             ),
         ),
+    ),
+    (
+        ("Every day", "run ps logs attach wait send stop"),
+        ("More with processes", "answer pause resume kill signal inspect stats events tag rm prune terminal"),
+        ("Agents and approvals", "install uninstall approvals approve deny"),
+        ("This machine and its server", "serve service doctor config completion mcp keeper"),
+        ("Operators", "policy token audit containers"),
     ),
 )
 _HOST = option(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from outlive import __version__
 from outlive.cli.output import say, show
-from outlive.cli.parameters import Parameter, UsageError, places
+from outlive.cli.parameters import SERVER, Parameter, UsageError, places
 from outlive.cli.parser import HelpAsked, parse
 from outlive.cli.program import NAME, PROGRAM, Group, Verb, parameters_of
 
@@ -64,10 +64,13 @@ def _run_verb(verb: Verb, path: str, words: Sequence[str]) -> int:
         gc.enable()
         return action.call(given)
     except HelpAsked:
-        from outlive.cli.help_page import help_page  # noqa: PLC0415 -- start-up time: it breaks lines, which takes `textwrap`
+        # Start-up time: it breaks lines, which takes `textwrap`.
+        from outlive.cli.examples import EXAMPLES  # noqa: PLC0415
+        from outlive.cli.help_page import help_page  # noqa: PLC0415
 
         about = f"{verb.about}\n\n{action.more}" if action.more else verb.about
-        sys.stdout.write(help_page(path, about, action.parameters))
+        examples = EXAMPLES.get(path.removeprefix(f"{NAME} "), ())
+        sys.stdout.write(help_page(path, about, action.parameters, examples=examples))
         return 0
     except UsageError as error:
         return _refuse(path, action.parameters, error, is_group=False)
@@ -83,10 +86,13 @@ def _use_server(given: Mapping[str, str | None]) -> None:
 
 
 def _group_page(group: Group, path: str) -> str:
-    from outlive.cli.help_page import help_page  # noqa: PLC0415 -- as above
+    from outlive.cli.help_page import group_page  # noqa: PLC0415 -- as above
 
     verbs = [(one.name, one.about) for one in group.verbs]
-    return help_page(path, group.about, parameters_of(group), verbs=verbs)
+    common = SERVER if group is PROGRAM else ()
+    return group_page(
+        path, group.about, parameters_of(group), verbs=verbs, topics=group.topics, common=common
+    )
 
 
 def _refuse(path: str, parameters: Sequence[Parameter], error: UsageError, *, is_group: bool) -> int:

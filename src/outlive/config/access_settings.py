@@ -29,6 +29,7 @@ from outlive.config.options import (
     port,
     websocket_url,
 )
+from outlive.core.layout import STATE_DIR_HELP
 from outlive.core.location import DOCKER, LOCAL
 
 
@@ -239,8 +240,7 @@ class PortOptions:
         "folder",
         parse_folder,
         "",
-        "Folder of everything that must survive: output, exit codes, sockets "
-        "(default: $XDG_STATE_HOME/outlive, else ~/.local/state/outlive).",
+        STATE_DIR_HELP,
         flag="--state-dir",
         example="/var/lib/outlive",
     )

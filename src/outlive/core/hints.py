@@ -123,6 +123,56 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
             "codex": "`write_stdin` shows all of it.",
             "documents": "`command_get_status` shows all of it.",
         },
+        "process_ended": {
+            "cli": "`outlive logs ID` still shows its output, `outlive inspect ID` how it ended."
+        },
+        "process_queued": {"cli": "`outlive ps` shows what runs before it; `outlive stop ID` withdraws it."},
+        "no_unfiltered": {
+            "cli": "`outlive logs ID` shows what the line printed; run it without its final filter."
+        },
+        "key_taken": {"cli": "Choose another key: `outlive ps -a` shows the process that has this one."},
+        "stdin_full": {
+            "cli": "It does not read its input now: `outlive stats ID` shows whether it computes or waits."
+        },
+        "not_owner": {"cli": "`outlive ps -a` shows the processes of this caller."},
+        "permission_denied": {
+            "cli": "`chmod +x FILE` makes a file executable; `outlive run -- sh FILE` does without."
+        },
+        "secrets_lost": {
+            "cli": "Run it again: `outlive run --secret NAME` takes the value from your environment."
+        },
+        "audit_unavailable": {
+            "cli": "Make the audit log writable (`outlive audit verify`), or ask without --raw."
+        },
+        "connection_limit": {
+            "cli": "End what is attached or follows, or start the server with more --max-connections."
+        },
+        "process_limit": {
+            "cli": "`outlive ps` shows what runs; `outlive serve --max-processes COUNT` allows more."
+        },
+        "folder_gone": {"cli": "End the server and start it again: `outlive serve` makes the folder anew."},
+        "keeper_restarted": {"cli": "`outlive inspect ID` shows whether it was done, before you repeat it."},
+        "server_lost": {"cli": "`outlive ps -a` shows whether it was done, before you repeat it."},
+        "timeout": {"cli": "`outlive ps -a` shows whether it was done, before you repeat it."},
+        "start_unanswered": {
+            "cli": "Do not start it again: `outlive ps` lists it, and knows more once the answer is there."
+        },
+        "port_taken": {"cli": "Choose another port; 0 takes any free one: `outlive serve --rest-port 0`."},
+        "server_running": {
+            "cli": "`outlive ps` uses the server that runs; --state-dir FOLDER begins another."
+        },
+        "mount_failed": {
+            "cli": "Create the folder, or mount another one: `outlive config show` has what is mounted."
+        },
+        "terminal_limit": {
+            "cli": "`outlive terminal ls` shows them; `outlive terminal close ID` closes one."
+        },
+        "extension_lost": {
+            "cli": "`outlive terminal read ID` shows whether it was done, before you repeat it."
+        },
+        "no_terminal_host": {
+            "cli": "`outlive terminal new` makes one here; for VS Code connect the extension first."
+        },
         "parse_error": {
             "cli": _NOT_UNDERSTOOD,
             "rest": "Send one JSON object.",

@@ -11,6 +11,12 @@ frontends describe it (decision 136). They are slugs of errors, too: `errors` ha
 from typing import Literal, get_args
 
 STREAM_FILES = ("out", "err")
+# Of the setting and of the flag that most verbs take: a help page must not import all settings for it.
+STATE_DIR_HELP = (
+    "Folder of everything that must survive: output, exit codes, sockets "
+    "(default: $XDG_STATE_HOME/outlive, else ~/.local/state/outlive)."
+)
+STATE_DIR_VARIABLE = "OUTLIVE_STATE_DIR"
 
 
 class Layout:

@@ -320,9 +320,7 @@ _PARAMETERS = (
         default=DETACH_KEYS_DEFAULT,
     ),
 )
-_MORE = """outlive run -- make -j8     outlive run -d -- ./server     outlive run -c 'make 2>&1 | tee log'
-
-Exits as the command did. 124: its time was up, 125: outlive failed, 126: not executable, 127: not found.
+_MORE = """Exits as the command did. 124: its time was up, 125: outlive failed, 126: not executable, 127: not found.
 """
 
 

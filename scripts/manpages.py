@@ -1,0 +1,49 @@
+"""Write a manual page for every verb: `python -m scripts.manpages FOLDER` makes FOLDER/outlive-*.1.
+
+They say what the help pages say, from the same declarations.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from outlive import __version__
+from outlive.cli.examples import EXAMPLES
+from outlive.cli.man_page import man_page
+from outlive.cli.program import PROGRAM, Group, parameters_of
+
+
+def pages(group: Group = PROGRAM, path: str = PROGRAM.name) -> Iterator[tuple[str, str]]:
+    """Yield the file name and the text of each page: of the program, of its groups, of every verb."""
+    verbs = [(one.name, one.about) for one in group.verbs]
+    yield (
+        _file(path),
+        man_page(path, group.about, parameters_of(group), version=__version__, verbs=verbs),
+    )
+    for one in group.verbs:
+        called = f"{path} {one.name}"
+        if isinstance(one, Group):
+            yield from pages(one, called)
+            continue
+        action = one.action
+        about = f"{one.about}\n\n{action.more}" if action.more else one.about
+        examples = EXAMPLES.get(called.removeprefix(f"{PROGRAM.name} "), ())
+        yield (
+            _file(called),
+            man_page(called, about, action.parameters, version=__version__, examples=examples),
+        )
+
+
+def _file(path: str) -> str:
+    return f"{path.replace(' ', '-')}.1"
+
+
+def main(folder: Path) -> None:
+    """Write all pages into a folder, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages():
+        (folder / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

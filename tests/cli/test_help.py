@@ -1,0 +1,115 @@
+"""Help pages and manual pages: by task, whole sentences, with examples that the program takes."""
+
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from outlive.cli.examples import EXAMPLES
+from outlive.cli.help_page import group_page
+from outlive.cli.parser import parse
+from outlive.cli.program import PROGRAM, Group, Verb
+from outlive.core.errors import SLUGS
+from outlive.core.hints import worded
+from scripts.manpages import main, pages
+from tests.cli.launching import run
+
+_SCREEN = 60  # lines
+_WORDS_OF_OTHERS = (
+    "GET /",
+    "POST /",
+    "tools/list",
+    "params",
+    "`run`",
+    "`read`",
+    "JSON-RPC",
+    "raw:",
+    "input schema",
+)
+
+
+def _paths(group: Group, path: str = "") -> dict[str, Verb]:
+    found: dict[str, Verb] = {}
+    for one in group.verbs:
+        called = f"{path} {one.name}".strip()
+        if isinstance(one, Verb):
+            found[called] = one
+        else:
+            found |= _paths(one, called)
+    return found
+
+
+_VERBS = _paths(PROGRAM)
+
+
+def test_the_help_fits_a_screen_and_groups_every_verb_by_task() -> None:
+    shown = run("--help").stdout
+    assert len(shown.splitlines()) <= _SCREEN
+    assert all(len(line) <= 78 for line in shown.splitlines())
+    listed = [name for _, names in PROGRAM.topics for name in names.split()]
+    assert sorted(listed) == sorted(one.name for one in PROGRAM.verbs)
+    assert "Every day:" in shown
+    assert "Others" not in shown
+
+
+def test_a_verb_of_no_topic_is_shown_all_the_same() -> None:
+    shown = group_page("x", "About.", (), verbs=[("a", "Do a."), ("b", "Do b.")], topics=[("T", "a")])
+    assert "Others" in shown
+    assert "b" in shown.partition("Others")[2]
+
+
+def test_no_sentence_of_a_list_of_verbs_is_cut_off() -> None:
+    groups = [[], *([one.name] for one in PROGRAM.verbs if isinstance(one, Group))]
+    for words in groups:
+        assert "..." not in run(*words, "--help").stdout.replace("[ARGS]...", ""), words
+
+
+@pytest.mark.parametrize("path", _VERBS)
+def test_every_verb_has_examples_that_it_takes(path: str) -> None:
+    assert EXAMPLES[path], path
+    for line, _ in EXAMPLES[path]:
+        words = shlex.split(line)
+        start = ["outlive", *path.split()]
+        assert words[: len(start)] == start, line
+        parse(_VERBS[path].action.parameters, words[len(start) :])  # raises where a flag is not there
+
+
+def test_no_example_is_for_a_verb_that_is_gone() -> None:
+    assert set(EXAMPLES) == set(_VERBS)
+
+
+def test_flags_of_all_verbs_are_explained_once() -> None:
+    shown = run("logs", "--help").stdout
+    assert "Also --state-dir FOLDER, --no-start, --json: see `outlive --help`." in shown
+    assert "OUTLIVE_STATE_DIR" not in shown
+    assert "OUTLIVE_STATE_DIR" in run("--help").stdout
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_every_error_says_in_the_words_of_the_command_line_what_to_do(slug: str) -> None:
+    hint = worded(slug, SLUGS[slug][1], "cli")
+    assert hint.endswith(".")
+    assert not [words for words in _WORDS_OF_OTHERS if words in hint], hint
+
+
+def test_manual_pages_are_made_of_the_same_declarations(tmp_path: Path) -> None:
+    main(tmp_path)
+    assert {one.name for one in tmp_path.iterdir()} == {name for name, _ in pages()}
+    text = (tmp_path / "outlive-logs.1").read_text()
+    assert "outlive \\-\\-tail" not in text
+    assert ".B \\-f, \\-\\-follow" in text
+
+
+def test_manual_pages_are_read_without_a_warning(tmp_path: Path) -> None:
+    if shutil.which("mandoc") is None:
+        if os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"):
+            raise AssertionError("OUTLIVE_REQUIRE_PROGRAMS is set, and mandoc is not installed")
+        pytest.skip("needs mandoc")
+    main(tmp_path)
+    words = ["mandoc", "-T", "lint", "-W", "warning", *map(str, sorted(tmp_path.iterdir()))]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    # A date would make two builds differ.
+    assert [line for line in done.stdout.splitlines() if "missing date" not in line] == []
