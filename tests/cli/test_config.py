@@ -8,7 +8,7 @@ import pytest
 
 from outlive.config import OPTIONS, resolve
 from outlive.core.errors import ConfigInvalid
-from outlive.core.state_path import VARIABLE
+from outlive.core.layout import VARIABLE
 from outlive.discovery.config_files import PROJECT_FILE, read_config_files
 from outlive.discovery.config_paths import user_file
 from outlive.discovery.state_folder import layout_of

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, ParamSpec, cast
 
 from outlive.core.durations import parse_duration
-from outlive.core.layout import STATE_DIR_HELP, STATE_DIR_VARIABLE
+from outlive.core.layout import STATE_DIR_HELP, VARIABLE
 
 _P = ParamSpec("_P")
 Kind = Literal["switch", "one", "many"]
@@ -219,9 +219,9 @@ def about_option(sentence: str, env: Sequence[str], default: str = "") -> str:
     return " ".join(words)
 
 
-STATE_DIR = option(
-    "--state-dir", metavar="FOLDER", about=about_option(STATE_DIR_HELP, [STATE_DIR_VARIABLE])
-)._replace(is_common=True)
+STATE_DIR = option("--state-dir", metavar="FOLDER", about=about_option(STATE_DIR_HELP, [VARIABLE]))._replace(
+    is_common=True
+)
 JSON = switch("--json", about="Answer with one line of JSON.", to="as_json")._replace(is_common=True)
 DRY_RUN = switch("--dry-run", about="Show what would change, and change nothing.")
 NO_START = switch("--no-start", about="Fail where no server runs, instead of starting one.")._replace(

@@ -20,7 +20,7 @@ from outlive.config.options import HIDING, Option, Tightening
 from outlive.config.settings import OPTIONS, Settings
 from outlive.core.command import Profile
 from outlive.core.errors import ConfigInvalid
-from outlive.core.state_path import absolute_path, default_state_dir
+from outlive.core.layout import absolute_path, default_state_dir
 
 FileKind = Literal["project", "user", "system"]
 _KEYS = {option.key: option for option in OPTIONS}

@@ -71,6 +71,7 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
             "codex": "Start it with `exec_command` and `tty` to write to it.",
         },
         "process_ended": {
+            "cli": "`outlive logs ID` still shows its output, `outlive inspect ID` how it ended.",
             "lean": "It has ended: `read` shows its output.",
             "claude": "It has ended: `BashOutput` shows its output.",
             "codex": "It has ended: `write_stdin` without `chars` shows the rest of its output.",
@@ -122,9 +123,6 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
             "claude": "`BashOutput` shows all of it.",
             "codex": "`write_stdin` shows all of it.",
             "documents": "`command_get_status` shows all of it.",
-        },
-        "process_ended": {
-            "cli": "`outlive logs ID` still shows its output, `outlive inspect ID` how it ended."
         },
         "process_queued": {"cli": "`outlive ps` shows what runs before it; `outlive stop ID` withdraws it."},
         "no_unfiltered": {

@@ -6,17 +6,24 @@ Pure path arithmetic. Each file has one writer: the supervisor writes `out`, `er
 
 The words are below everything else because the keeper finds the state out, the engine remembers it, and the documents of all
 frontends describe it (decision 136). They are slugs of errors, too: `errors` has their hints, `hints` their sentences.
+
+Where the folder is when nothing but the environment says so (`default_state_dir`) is a rule that all programs of ours share:
+`config.resolution` settles all settings; clients need this one only, and start faster without the others.
 """
 
+import os
+from collections.abc import Mapping
 from typing import Literal, get_args
 
+from outlive.core.errors import ConfigInvalid
+
 STREAM_FILES = ("out", "err")
+VARIABLE = "OUTLIVE_STATE_DIR"
 # Of the setting and of the flag that most verbs take: a help page must not import all settings for it.
 STATE_DIR_HELP = (
     "Folder of everything that must survive: output, exit codes, sockets "
     "(default: $XDG_STATE_HOME/outlive, else ~/.local/state/outlive)."
 )
-STATE_DIR_VARIABLE = "OUTLIVE_STATE_DIR"
 
 
 class Layout:
@@ -217,3 +224,29 @@ class Layout:
 
 Degraded = Literal["disk_full", "read_only", "folder_gone"]
 DEGRADED: frozenset[str] = frozenset(get_args(Degraded))
+
+
+def default_state_dir(environ: Mapping[str, str]) -> str:
+    """Return the folder where neither flag, variable nor file names one.
+
+    Raises:
+        ConfigInvalid: `state_folder`: there is no home folder.
+    """
+    base = environ.get("XDG_STATE_HOME", "")
+    if not base.startswith("/"):  # relative ones are to be ignored (XDG Base Directory Specification 0.8)
+        home = environ.get("HOME", "")
+        if not home.startswith("/"):
+            raise ConfigInvalid(
+                "state_folder",
+                "There is no home folder to keep the state in (HOME is not set).",
+                hint=f"Name a folder: --state-dir /path or {VARIABLE}=/path.",
+            )
+        base = f"{home}/.local/state"
+    return f"{base}/outlive"
+
+
+def absolute_path(path: str, environ: Mapping[str, str], working_folder: str) -> str:
+    """Return a path as it is meant: below the home folder after `~`, else below the working folder."""
+    if path == "~" or path.startswith("~/"):
+        path = environ.get("HOME", "~") + path[1:]
+    return os.path.normpath(os.path.join(working_folder, path))

@@ -9,8 +9,7 @@ import os
 import stat
 
 from outlive.core.errors import ConfigInvalid
-from outlive.core.layout import Layout
-from outlive.core.state_path import VARIABLE, absolute_path, default_state_dir
+from outlive.core.layout import VARIABLE, Layout, absolute_path, default_state_dir
 from outlive.discovery.config_paths import has_config_files
 from outlive.keeper.common.folder_identity import claim_folder
 

@@ -266,7 +266,7 @@ class Toolbox:
             asked = read_arguments(arguments, tool.arguments, listed=tool.listed)
             outcome = await tool.answer(tool_call, asked)
         except OutliveError as error:
-            error.hint = hint_for(error, self._words[name])
+            error.hint = hint_for(error, self._words[tool.name])
             outcome = tool.refuse(error, asked)
             tool_call.shown.clear()
         if caller.has_tasks:
