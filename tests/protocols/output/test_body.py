@@ -1,13 +1,27 @@
 """What is shown of an output that is too long: within the budget, errors first, and every byte shown or named once."""
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.protocols.output.body import Excerpt, Source, body, chosen, divided, redacted_in
+from outlive.core.identity import ProcessId
+from outlive.core.lifecycle import State
+from outlive.core.process import Owner, ProcessRecord
+from outlive.protocols.output.body import (
+    FAILURE_BUDGET,
+    SUCCESS_BUDGET,
+    Excerpt,
+    Source,
+    body,
+    chosen,
+    default_budget,
+    divided,
+    redacted_in,
+)
 from outlive.protocols.output.collapse import collapse
 from outlive.protocols.output.error_lines import with_errors
 from outlive.protocols.plain import Line, LineSplitter
@@ -141,3 +155,37 @@ def test_collapsed_lines_are_named_with_their_cursors() -> None:
     """S4.13.answers."""
     text = body(an_excerpt(collapse(made_lines(*["same"] * 6))), budget=500, source=_P)
     assert text == 'same\n[... 4 equal lines: cursor="5.0-25.0" raw=true ...]\nsame'
+
+
+def _ended(exit_code: int) -> ProcessRecord:
+    return ProcessRecord(
+        process_id=ProcessId("x"),
+        command="make",
+        shell=None,
+        cwd="/",
+        state=State.EXITED,
+        owner=Owner(principal="me"),
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        exit_code=exit_code,
+        is_complete=True,
+    )
+
+
+@pytest.mark.promise("S4.13.answers")
+def test_a_long_failure_that_names_its_errors_shows_them_and_what_a_success_shows() -> None:
+    quiet = [f"step {number} of many, and what it does" for number in range(400)]
+    silent, named = made_lines(*quiet), made_lines(*quiet[:200], "a.c:3:5: error: no", *quiet[200:])
+    short = made_lines(*quiet[:100], "a.c:3:5: error: no")
+    assert default_budget(_ended(2), an_excerpt(silent)) == FAILURE_BUDGET
+    assert default_budget(_ended(2), an_excerpt(short)) == FAILURE_BUDGET
+    budget = default_budget(_ended(2), an_excerpt(named))
+    assert SUCCESS_BUDGET < budget < SUCCESS_BUDGET + 300
+    assert "\na.c:3:5: error: no\n" in body(an_excerpt(named), budget=budget, source=_P)
+    assert default_budget(_ended(0), an_excerpt(named)) == SUCCESS_BUDGET
+
+
+@pytest.mark.promise("S4.13.answers")
+def test_a_failure_with_errors_everywhere_shows_no_more_than_any_failure() -> None:
+    lines = made_lines(*[f"src/file_{number}.c:3:5: error: {'x' * number}" for number in range(300)])
+    # They fill half of it, but for a last one that has no room.
+    assert FAILURE_BUDGET - 1000 < default_budget(_ended(2), an_excerpt(lines)) <= FAILURE_BUDGET

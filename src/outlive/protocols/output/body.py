@@ -35,13 +35,6 @@ _DIGITS = re.compile(r"\d+")
 _KEY = 160  # characters of two error lines that are compared
 
 
-def default_budget(record: ProcessRecord) -> int:
-    """Return how many characters are shown of a process's output when its caller has not said how many."""
-    if not record.is_complete:
-        return RUNNING_BUDGET
-    return SUCCESS_BUDGET if record.state is State.EXITED and record.exit_code == 0 else FAILURE_BUDGET
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
     """How a caller reads on: the tool's name and the arguments that say of what, as in `read(id="p3"`; empty where it cannot.
@@ -76,6 +69,26 @@ class Excerpt:
     def is_whole(self) -> bool:
         """Whether every byte is in one of the lines."""
         return next(_gaps(self.lines, self.start, self.end), None) is None
+
+
+def default_budget(record: ProcessRecord, excerpt: Excerpt | None = None) -> int:
+    """Return how many characters are shown of a process's output when its caller has not said how many.
+
+    A failure whose output does not fit, and that has reported errors, shows those and what a success shows: then its head and its
+    tail need not be searched for the cause by eye. One that has reported none shows as much as there is room for.
+    """
+    if not record.is_complete:
+        return RUNNING_BUDGET
+    if record.state is State.EXITED and record.exit_code == 0:
+        return SUCCESS_BUDGET
+    if excerpt is None or (excerpt.is_whole and _length(excerpt.lines) <= FAILURE_BUDGET):
+        return FAILURE_BUDGET
+    picked = _picked_errors(excerpt.lines, FAILURE_BUDGET // 2)
+    if not picked:
+        return FAILURE_BUDGET
+    errors = _length(excerpt.lines[place] for place in picked)
+    # Twice, because `chosen` gives errors half of a budget.
+    return min(FAILURE_BUDGET, max(SUCCESS_BUDGET + errors, 2 * errors))
 
 
 def body(excerpt: Excerpt, *, budget: int, source: Source) -> str:

@@ -139,7 +139,7 @@ async def described(
     Cancellation: safe; nothing is noted, consumed or changed.
     """
     record = process.record
-    budget = budget or default_budget(record)
+    budget = budget or default_budget(record, None if page is None else page.excerpt)
     more = ", unfiltered=true" if is_unfiltered else ""
     source = Source(f'read(id="{record.short_id}"{more}')
     text = "" if page is None else page.text(source, budget=budget)
