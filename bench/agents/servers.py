@@ -120,8 +120,9 @@ def _package(label: str, version: str, words: list[str], adapter: type[Adapter],
     )
 
 
-def _npm(label: str, program: str, adapter: type[Adapter]) -> Contestant:
-    return _package(label, _npm_version(program), ["node", str(PEERS / "node_modules" / program)], adapter)
+def _npm(label: str, program: str, adapter: type[Adapter], *own: str) -> Contestant:
+    words = ["node", str(PEERS / "node_modules" / program)]
+    return _package(label, _npm_version(program), words, adapter, *own)
 
 
 def _npm_version(program: str) -> str:
@@ -163,6 +164,7 @@ CONTESTANTS: dict[str, Contestant] = {
             "desktop-commander",
             "@wonderwhy-er/desktop-commander/dist/index.js",
             DesktopCommanderAdapter,
+            "--version",  # it asks for Python and Node, which takes seconds on a full machine
         ),
         _npm("bash-command", "bash-command-mcp/dist/index.js", BashCommandAdapter),
         _npm("server-commands", "mcp-server-commands/build/index.js", ServerCommandsAdapter),
