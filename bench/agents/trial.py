@@ -98,7 +98,7 @@ def try_task(
     """Do a task on a server and return what came of it (blocks).
 
     Raises:
-        Unavailable: The server does not offer these tools, or does not start here.
+        Unavailable: The server does not offer these tools.
     """
     with tempfile.TemporaryDirectory(prefix="oa-", ignore_cleanup_errors=True) as name:
         around = Surroundings(folder=Path(name), minute_s=minute_s)
@@ -182,7 +182,8 @@ class _Stage:
             try:
                 self._enter("", {})
             except ServerGone as error:
-                raise Unavailable(f"does not start: {str(error).strip()[-200:]}") from None
+                self._trial.trouble = f"does not start: {str(error).strip()[-200:]}"
+                return
             agent = ScriptedAgent(self._contestant.adapter(self._tools), minute_s=self._around.minute_s)
             began = time.monotonic()
             try:
