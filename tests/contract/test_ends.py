@@ -55,6 +55,7 @@ def test_a_folder_that_is_not_there_is_said(asker: Asker) -> None:
     with pytest.raises(StartFailed) as caught:
         asker.start("true", cwd=str(asker.place.folder / "missing"))
     assert caught.value.code == "cwd_missing"
+    assert str(asker.place.folder / "missing") in caught.value.message
     (asker.place.folder / "plain").write_text("x")
     with pytest.raises(StartFailed) as caught:
         asker.start("true", cwd=str(asker.place.folder / "plain"))

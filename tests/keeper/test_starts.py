@@ -162,6 +162,18 @@ def test_a_start_that_cannot_be_is_refused_and_recorded(
         house.client.start(spec, process_id=process_id)
 
 
+def test_a_folder_that_cannot_be_entered_is_named(house: House) -> None:
+    """Between the server's look and the start it may be gone; and a caller with a default folder has named none."""
+    process_id, spec = house.spec("/bin/true", cwd="/nonexistent")
+    for _ in range(2):  # the second time from what is on disk
+        with pytest.raises(
+            KeeperRefused, match="The working folder '/nonexistent' cannot be entered: No such file"
+        ):
+            house.client.start(spec, process_id=process_id)
+        until(lambda: house.exit_record(process_id), "the exit record")
+        assert house.client.wait_done(process_id).phase == Phase.DONE
+
+
 def test_a_request_that_makes_no_sense_is_refused(house: House) -> None:
     for fields in (
         {"op": "start", "id": "nonsense", "spec_bytes": 0},

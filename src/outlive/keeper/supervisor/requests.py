@@ -182,7 +182,7 @@ class Requests:
         elif known.pid:
             answer({"pid": known.pid, "started_ns": known.started_ns, "existing": True})
         elif known.failed_at is not None:  # it is still in the table, perhaps because its record is owed
-            answer(failed_start(known.code, known.failed_at))
+            answer(failed_start(known.code, known.failed_at, folder=known.folder))
         elif (
             known.phase >= Phase.EXITED
         ):  # it failed to start under an earlier supervisor, whose record says how

@@ -124,5 +124,5 @@ class ShimEvents:
         for stream in process.streams:
             # Below 0: a terminal that was never opened.
             stream.is_open = stream.is_open and stream.source >= 0
-        process.answer_all(failed_start(number, place))
+        process.answer_all(failed_start(number, place, folder=process.folder))
         self._endings.exited(process, kind="failed", number=number, is_empty=True, ended_ns=time.time_ns())

@@ -261,11 +261,11 @@ def known_start(folder: str) -> dict[str, object]:
     ended = read_end(folder)
     if ended is None or ended.kind != "failed":
         return INTERRUPTED
-    return failed_start(ended.number, ended.note)
+    return failed_start(ended.number, ended.note, folder=folder)
 
 
-def failed_start(number: int, place: str) -> dict[str, object]:
-    """Translate a shim's `failed` into a reply."""
+def failed_start(number: int, place: str, *, folder: str = "") -> dict[str, object]:
+    """Translate a shim's `failed` into a reply; `folder` is the process's, whose spec names what the command was to run in."""
     if place == WITHDRAWN:
         slug = "start_failed"
         text = "The command was cancelled before it was started."
@@ -286,7 +286,7 @@ def failed_start(number: int, place: str) -> dict[str, object]:
         text = f"The sandbox cannot be made ({place.removeprefix('sandbox:')}: {os.strerror(number)}): nothing ran."
     elif place == "cwd":
         slug = "cwd_missing"
-        text = f"The working folder cannot be entered: {os.strerror(number)}."
+        text = f"The working folder{_named_cwd(folder)} cannot be entered: {os.strerror(number)}."
     elif place in _RECORDS and (lack := _lack_behind(number)) is not None:
         # The state folder took the process folder, and then nothing more: the command is not at fault.
         slug = lack
@@ -301,6 +301,14 @@ def failed_start(number: int, place: str) -> dict[str, object]:
         }.get(number, "start_failed")
         text = f"The program was not started: {os.strerror(number)}."
     return {"error": slug, "message": text}
+
+
+def _named_cwd(folder: str) -> str:
+    """Return a command's working folder as a word of a sentence; empty where its spec cannot be read."""
+    try:
+        return f" {decode_spec(read_any(f'{folder}/spec')).cwd!r}"
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
 
 
 def remembered_spec(folder: str) -> Spec | None:
