@@ -51,7 +51,9 @@ def _sent(url: str, method: str, body: bytes | None, headers: Mapping[str, str])
     assert parts.hostname is not None
     connection = HTTPConnection(parts.hostname, parts.port, timeout=_TIMEOUT_S)
     try:
-        connection.request(method, parts.path, body=body, headers=dict(headers))
+        connection.request(
+            method, parts._replace(scheme="", netloc="").geturl(), body=body, headers=dict(headers)
+        )
         yield connection
     finally:
         connection.close()

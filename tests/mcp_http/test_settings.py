@@ -6,9 +6,11 @@ import anyio
 import pytest
 
 from outlive.config import resolve
-from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, events_of
+from tests.mcp_http.modern_caller import ModernCaller
+from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, events_of, request
 from tests.support.fixtures import ServerFactory
 from tests.support.processes import Marker, poll_until, wait_dead
+from tests.support.server import OutliveServer
 
 
 @pytest.mark.promise("S4.1", "S4.9", "S1.8", "S1.10")
@@ -21,6 +23,34 @@ def test_the_defaults_and_the_documents_names_of_the_environment() -> None:
     names = {"MCP_REMOTE_PORT": "9", "TERMINATION_TIMEOUT": "7", "MCP_API_KEY": "k"}
     chosen = resolve({}, {"HOME": "/ann", **names}, working_folder="/").settings
     assert (chosen.mcp_port, chosen.termination_timeout_s, chosen.mcp_api_key) == (9, 7.0, "k")
+
+
+@pytest.mark.promise("S4.13.address")
+def test_a_host_over_http_chooses_its_tools_in_the_address(server: OutliveServer) -> None:
+    """Its own, beside hosts with others: the server's setting stays as it is."""
+    lean, codex = (RawCaller.begin(f"{server.mcp_url}?tools={name}") for name in ("lean", "codex"))
+    assert len(_tools(lean)) == 7
+    assert [tool["name"] for tool in _tools(codex)] == ["exec_command", "write_stdin"]
+    assert "command_execute" in [tool["name"] for tool in _tools(RawCaller.begin(server.mcp_url))]
+    assert lean.call("run", official=True, command="echo hi").text == "[exit 0]\nhi"
+    assert "error" in lean.call("exec_command", official=True, cmd="true").json
+    assert "exited with code 0" in codex.call("exec_command", cmd="true").text
+    modern = ModernCaller(f"{server.mcp_url}?tools=claude")
+    assert [tool["name"] for tool in modern.result("tools/list")["tools"]] == [
+        "Bash",
+        "BashOutput",
+        "KillShell",
+    ]
+
+
+@pytest.mark.promise("S4.13.address")
+def test_a_tool_set_that_is_none_is_refused_with_those_that_are(server: OutliveServer) -> None:
+    for name in ("slim", ""):
+        answer = request(f"{server.mcp_url}?tools={name}", "POST", body=b"{}")
+        assert answer.status == 400
+        error = answer.json["error"]
+        assert repr(name) in error["message"]
+        assert "lean, claude, codex" in error["data"]["hint"]
 
 
 @pytest.mark.thorough

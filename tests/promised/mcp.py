@@ -54,6 +54,7 @@ SENTENCES: Mapping[str, str] = {
     "S4.12.nodes.silent": "A node that goes silent is reported within 5 s; a start that it has not answered is named, and runs once when it is back.",
     "S4.12.nodes.split": "The MCP part near and the process back end far, on two ports, as the documents split them.",
     "S4.13": "The lean tools run, read, wait, send, stop, control, list exist; mcp_tools chooses which tools are offered.",
+    "S4.13.address": "A host over HTTP chooses its tool set in the address (/mcp?tools=lean); a name that is none is 400 with those that are.",
     "S4.13.size": "The lean schemas together take at most 8 KB of JSON.",
     "S4.13.answers": "A complete answer's header is [exit 0] alone; what is cut shows head, omission mark naming the next call, tail; never a byte twice.",
     "S4.13.filters": "Of a line that ends in tail, head or grep the exit code before the filter is named, and what entered it can be read; where nothing of it can be kept, a hint says so.",

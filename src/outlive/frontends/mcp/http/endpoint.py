@@ -16,7 +16,7 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from outlive import __version__
-from outlive.core.errors import AccessDenied
+from outlive.core.errors import AccessDenied, InvalidRequest
 from outlive.core.layout import Layout
 from outlive.frontends.mcp.http.calls import Calls
 from outlive.frontends.mcp.http.handshake import Extend, HandshakeMessages, SdkLoader, SdkServer
@@ -31,6 +31,7 @@ from outlive.frontends.mcp.http.requests import (
     gone,
     header,
     parse_message,
+    tool_set_of,
 )
 from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
 from outlive.frontends.mcp.http.subscriptions import OutputSubscribers, updated_message
@@ -117,6 +118,12 @@ class McpEndpoint:
             if greeted is None:
                 return
             exchange = greeted
+        try:
+            exchange = replace(exchange, tool_set=tool_set_of(scope["query_string"]))
+        except InvalidRequest as error:
+            data = {"reason": error.code, "hint": error.hint}
+            await exchange.refuse(400, error.message, data=data)
+            return
         # Before the revision is looked at: a command must never begin in the server's folder because its project was lost.
         name = header(scope["headers"], PROJECT_HEADER.encode())
         if name is not None:
@@ -127,7 +134,7 @@ class McpEndpoint:
             exchange = replace(exchange, project=project)
         if revision is not None and revision not in HANDSHAKE_REVISIONS:
             sdk = await self._sdk.get()
-            caller = Caller(access=exchange.access, project=exchange.project)
+            caller = Caller(access=exchange.access, project=exchange.project, asked_tools=exchange.tool_set)
             await sdk.serve_modern(caller, scope, exchange.receive, send)
             return
         match scope["method"]:

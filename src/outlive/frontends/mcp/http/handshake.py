@@ -184,7 +184,7 @@ class HandshakeMessages:
         if exchange.is_raw:
             message = replace(message, params={**_RAW_INITIALIZE, **(message.params or {})})
         sdk = await self._sdk.get()
-        caller = Caller(access=exchange.access, project=exchange.project)
+        caller = Caller(access=exchange.access, project=exchange.project, asked_tools=exchange.tool_set)
         response = await sdk.exchange(message, caller, revision=_RAW_REVISION, notify=None)
         headers: Headers = ()
         if "result" in response:
@@ -298,5 +298,6 @@ def _caller(exchange: HttpExchange, session: McpSession, request_id: str | int) 
         request_id=str(request_id),
         is_raw=exchange.is_raw,
         project=exchange.project,
+        asked_tools=exchange.tool_set,
         client=session.client,
     )

@@ -8,11 +8,14 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from urllib.parse import parse_qs
 
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from outlive.core.errors import InvalidRequest
 from outlive.frontends.mcp.tools.calls import Project
+from outlive.operations.tool_sets import TOOL_SETS, ToolSet
 from outlive.policy.access import Access
 from outlive.protocols.sse import COMMENT, encode_event
 
@@ -83,6 +86,22 @@ class Accepted:
 def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
     """Return the value of the first header of that (lower-case) name; None when there is none."""
     return next((value.decode("latin-1").strip() for key, value in headers if key == name), None)
+
+
+def tool_set_of(query: bytes) -> ToolSet | None:
+    """Return the tool set that the query of an address names; None where it names none.
+
+    Raises:
+        InvalidRequest: There is no such set.
+    """
+    named = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("tools")
+    if named is None:
+        return None
+    found = next((name for name in TOOL_SETS if name == named[-1]), None)
+    if found is None:
+        text = f"There is no tool set {named[-1][:40]!r}."
+        raise InvalidRequest("invalid_params", text, hint=f"The sets are: {', '.join(TOOL_SETS)}.")
+    return found
 
 
 def accepted_of(accept: str | None, *, is_raw: bool) -> Accepted:
@@ -196,7 +215,10 @@ class EventStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpExchange:
-    """The ASGI parts of a request and what its headers say; `project` is where the host of its relay works."""
+    """The ASGI parts of a request and what its headers say.
+
+    `project` is where the host of its relay works; `tool_set` is what the address names (`/mcp?tools=lean`), None where it names none.
+    """
 
     scope: Scope
     receive: Receive
@@ -205,6 +227,7 @@ class HttpExchange:
     revision: str | None
     accepted: Accepted
     project: Project | None = None
+    tool_set: ToolSet | None = None
 
     @property
     def is_raw(self) -> bool:

@@ -45,7 +45,7 @@ class Caller:
     `access`: its identity, and how much it may do. `connection_id`: the MCP session. `request_id`: the JSON-RPC id as a
     string (promise M.ids). `has_tasks`: the request declares the tasks extension. `is_raw`: the request names no MCP
     revision, as the documents' own callers do. `project`: where its host works; None for a client without a relay.
-    `client`: the name of its program, in lower case; empty where it says none.
+    `asked_tools`: the tool set that the address of its server names, None for none. `client`: the name of its program, in lower case; empty where it says none.
     """
 
     access: Access
@@ -54,6 +54,7 @@ class Caller:
     has_tasks: bool = False
     is_raw: bool = False
     project: Project | None = None
+    asked_tools: ToolSet | None = None
     client: str = ""
 
     @property
@@ -70,6 +71,11 @@ class Caller:
     def host_session(self) -> str:
         """What tells the sessions of one project apart: the MCP session, and without one the relay; empty for a client of neither."""
         return self.connection_id or ("" if self.project is None else self.project.relay)
+
+    @property
+    def tool_set(self) -> ToolSet | None:
+        """The tool set that its host was configured for; None for the server's."""
+        return self.asked_tools or (None if self.project is None else self.project.tool_set)
 
     @property
     def principal(self) -> str:

@@ -305,8 +305,7 @@ class Toolbox:
 
     def _tools_of(self, caller: Caller) -> Mapping[str, Tool]:
         """Return the tool set of the caller's host, else the server's: whichever it is, no set is a wall."""
-        chosen = None if caller.project is None else caller.project.tool_set
-        return self._sets[chosen or self.settings.mcp_tools]
+        return self._sets[caller.tool_set or self.settings.mcp_tools]
 
     def _tool(self, name: str, caller: Caller) -> Tool:
         tools = self._tools_of(caller)
