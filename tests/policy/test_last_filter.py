@@ -78,7 +78,15 @@ def test_no_process_more_runs_beside_what_lists_processes(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["make | tail -5", "(make; x) |& tail -5;", "a\nb | head", "make | rg 'x'", "m | grep 'a|b'"]
+    "line",
+    [
+        "make | tail -5",
+        "(make; x) |& tail -5;",
+        "a\nb | head",
+        "make | rg 'x'",
+        "m | grep 'a|b'",
+        "(m) | grep 'a|b'",
+    ],
 )
 def test_a_hint_names_the_filter(line: str) -> None:
     hint = filter_hint(line)
@@ -95,6 +103,8 @@ def test_a_hint_names_the_filter(line: str) -> None:
         "tail -5 log",
         "make | tailor",
         "make | tail -5\necho x",
+        "make |& tail -5; echo x",
+        "(make) | grep x && echo found",
         "echo 'a | tail -5'",
     ],
 )

@@ -25,6 +25,8 @@ _LIST_PROCESSES = frozenset(
 _PATTERN_NAMES = frozenset({"grep", "egrep", "fgrep"})
 _WITH_VALUE = frozenset({"-n", "-c", "-e", "-A", "-B", "-C", "-m"})
 _HINTED = re.compile(r"(?<!\|)\|&?\s*((tail|head|grep|egrep|fgrep|rg)(?:\s[^\n]*)?)\Z")
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\\.""")
+_GOES_ON = re.compile(r"[;&|]")
 _MOST_SHOWN = 60  # characters of the filter in a hint
 
 
@@ -68,6 +70,8 @@ def filter_hint(line: str) -> str | None:
     commands = parse_line(line)
     if found is None or (commands is not None and commands[-1].joint != "|"):
         return None
+    if commands is None and _GOES_ON.search(_QUOTED.sub("", found[1])):
+        return None  # another command stands behind it, and the exit code is that one's
     shown = found[1] if len(found[1]) <= _MOST_SHOWN else f"{found[1][:_MOST_SHOWN]}…"
     code = "" if "pipefail" in line else "the exit code and "
     # Few words: it stands in each answer about such a line, and every later turn reads it again.
