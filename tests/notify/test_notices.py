@@ -1,6 +1,9 @@
 """Notices of a real server to a real endpoint: what is said, when, and what is never said."""
 
 import asyncio
+import os
+import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -129,6 +132,84 @@ async def test_a_notice_that_was_not_delivered_when_the_server_was_killed_comes_
     again = (await endpoint.came(2))[1]
     assert (first["id"], again["id"]) == (f"{process.process_id}.end",) * 2
     await _nothing_owed(server)
+
+
+@pytest.mark.promise("N.survives")
+async def test_a_start_that_the_keeper_reads_only_after_its_server_was_killed_is_notified_of(
+    serve: ServerFactory, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    """The next server finds a note without a process, and the process comes after that."""
+    server = await _served(serve, endpoint)
+    async with _client(server) as client:
+        await (await client.start("true")).wait()  # the keeper runs
+        supervisor = (await asyncio.to_thread(server.keeper_status)).supervisor_pid
+        assert supervisor is not None
+        os.kill(supervisor, signal.SIGSTOP)
+        try:
+            start = asyncio.create_task(client.start(f"touch {tmp_path}/ran; exit 6", notify=True))
+            async with asyncio.timeout(PATIENCE_S):
+                while not _owed_files(server):  # noqa: ASYNC110 - a file has no event
+                    await asyncio.sleep(0.02)
+                await asyncio.sleep(0.5)  # what follows the note is one packet to the keeper
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+        finally:
+            os.kill(supervisor, signal.SIGCONT)
+        (got,) = await endpoint.came(1)
+        assert (got["event"], got["exit_code"]) == ("failure", 6)
+        await asyncio.gather(start, return_exceptions=True)  # repeated under its id, it starts nothing twice
+        assert (tmp_path / "ran").exists()
+    await _nothing_owed(server)
+
+
+@pytest.mark.promise("N.survives")
+async def test_a_process_is_kept_until_its_notice_was_delivered(
+    serve: ServerFactory, endpoint: Endpoint
+) -> None:
+    """Retention would remove the only thing that says how it ended, and the next server would forget the notice."""
+    endpoint.answers += [None]
+    server = await _served(serve, endpoint, "--retention", "0")
+    async with _client(server) as client:
+        process = await client.start("exit 8", notify=True)
+        await endpoint.came(1)
+    await asyncio.to_thread(server.kill)
+    await asyncio.to_thread(server.start)
+    again = (await endpoint.came(2))[1]
+    assert (again["process_id"], again["exit_code"]) == (process.process_id, 8)
+    await _nothing_owed(server)
+
+
+@pytest.mark.thorough
+@pytest.mark.promise("N.survives")
+async def test_of_starts_amid_kills_every_process_that_ran_is_notified_of(
+    serve: ServerFactory, endpoint: Endpoint, tmp_path: Path, storm_seed: int
+) -> None:
+    """Killed at any point: before, between and after the note, the start, the end, the delivery and the removal of the note."""
+    chance = random.Random(storm_seed)
+    server = await _served(serve, endpoint)
+    ran = tmp_path / "ran"
+    ran.touch()
+    for _ in range(12):
+        async with _client(server) as client:
+            line = f"echo $OUTLIVE_PROCESS_ID >>{ran}; sleep {chance.random() / 5:.3f}"
+            starts = [asyncio.create_task(client.start(line, notify=True)) for _ in range(6)]
+            await asyncio.sleep(chance.random() / 3)
+            await asyncio.to_thread(server.kill)
+            for start in starts:
+                start.cancel()
+            await asyncio.gather(*starts, return_exceptions=True)
+        await asyncio.to_thread(server.start)
+    wanted = set(ran.read_text().split())
+    assert wanted
+    async with asyncio.timeout(3 * PATIENCE_S):
+        while not wanted <= {one["process_id"] for one in endpoint.got}:  # noqa: ASYNC110 - polled beside its events
+            await asyncio.sleep(0.05)
+    assert all(one["id"] == f"{one['process_id']}.end" for one in endpoint.got)
+
+
+def _owed_files(server: OutliveServer) -> list[Path]:
+    folder = server.state_dir / "notices"
+    return list(folder.iterdir()) if folder.exists() else []
 
 
 async def test_what_is_owed_is_settled_once_and_not_again_after_a_restart(

@@ -135,7 +135,12 @@ class Engine:
             self._layout, registry, table, changes=self._changes, redaction=self.redaction
         )
         self._upkeep = Upkeep(
-            self._layout, registry, table, secrets=self.redaction.secrets, events=self.events
+            self._layout,
+            registry,
+            table,
+            secrets=self.redaction.secrets,
+            events=self.events,
+            owed=self.notices if self.settings.notify_on else None,
         )
         self.reconciliation = Reconciliation(registry, table, self._recovery, self._upkeep)
         self.queries = Queries(

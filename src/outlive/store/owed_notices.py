@@ -14,6 +14,8 @@ from outlive.core.command import NOTIFY_EVENTS, NotifyEvent
 from outlive.core.identity import ProcessId, is_process_id
 from outlive.core.layout import Layout
 
+_ON_ITS_WAY_S = 60.0  # a start is given up after 25 s, and a supervisor that hangs is replaced before that
+
 
 class OwedNotices:
     """The folder `notices` of a state folder; one writer, the server."""
@@ -24,18 +26,19 @@ class OwedNotices:
         self._owed: dict[ProcessId, frozenset[NotifyEvent]] = {}
 
     def open(self) -> None:
-        """Read what earlier servers owe; what is owed for processes that were removed is forgotten.
+        """Read what earlier servers owe; what is owed for processes that were removed, or never started, is forgotten.
 
         A file that cannot be read, or holds no event, is removed as well: nothing could ever be sent for it.
         """
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(self._layout.notices):
                 path = f"{self._layout.notices}/{name}"
-                # A waiting command has no folder yet.
+                # A waiting command has no folder yet, and one that the keeper is about to start has not either.
                 # Temporary names of `put` are no process ids, and are removed with the rest.
                 is_known = is_process_id(name) and (
                     os.path.exists(self._layout.process(name))
                     or os.path.exists(f"{self._layout.waiting}/{name}")
+                    or _is_young(path)
                 )
                 events = _read(path) if is_known else frozenset()
                 if events:
@@ -69,11 +72,29 @@ class OwedNotices:
         os.rename(new, f"{self._layout.notices}/{process_id}")
         self._owed[process_id] = owed
 
+    def remove_unknown(self, process_id: str) -> None:
+        """Owe nothing for a process that no query finds, unless it may be about to start."""
+        if not _is_young(f"{self._layout.notices}/{process_id}"):
+            self.remove(process_id)
+
     def remove(self, process_id: str) -> None:
         """Owe nothing for a process any more; idempotent."""
         self._owed.pop(ProcessId(process_id), None)
         with contextlib.suppress(OSError):  # at worst it is notified again, under the same id
             os.unlink(f"{self._layout.notices}/{process_id}")
+
+
+def _is_young(path: str) -> bool:
+    """Tell whether a file was written so lately that the start which it belongs to may still be on its way to the keeper.
+
+    A killed server leaves what it has sent in the keeper's socket, and a keeper that is busy or stopped reads it when the next server is
+    there already.
+    """
+    with contextlib.suppress(OSError):
+        return (
+            time.time() - os.stat(path).st_mtime < _ON_ITS_WAY_S
+        )  # a time to come, after a clock was set back, is young, too
+    return False
 
 
 def _read(path: str) -> frozenset[NotifyEvent]:

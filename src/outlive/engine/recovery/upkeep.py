@@ -25,6 +25,7 @@ from outlive.engine.processes.process import boot_time
 from outlive.engine.processes.process_table import ProcessTable
 from outlive.keeper.common.disk import Reserve
 from outlive.store.folder import UNFILTERED, bytes_on_disk, read_folder
+from outlive.store.owed_notices import OwedNotices
 from outlive.store.registry import Registry
 from outlive.store.retention import Candidate, ClockReading, Retention, RetentionClock, select_removable
 from outlive.store.rows import ProcessFilter, StoredProcess, to_ns
@@ -110,13 +111,18 @@ class Upkeep:
         *,
         secrets: Secrets,
         events: EventPublisher,
+        owed: OwedNotices | None = None,
     ) -> None:
-        """Take the files, what lives, and what a removed process must be taken out of."""
+        """Take the files, what lives, and what a removed process must be taken out of.
+
+        What is `owed` is notified of by this server, so that these processes are kept until then; None where it notifies of nothing.
+        """
         self._layout = layout
         self._registry = registry
         self._table = table
         self._secrets = secrets
         self._events = events
+        self._owed = owed
         self._time = RetentionTime(layout, registry)
         self._reserve = Reserve(layout.root)
         # Folders that say nothing of an end. Each is entered as lost or as never run, and either may be wrong: the keeper
@@ -188,6 +194,9 @@ class Upkeep:
         too_early, self._without_end = self._without_end, set()
         for name in removable:
             if self._is_live(name) or name in too_early:
+                continue
+            # A notice says how its process ended. It is delivered or given up within minutes, and the next round is for the process.
+            if self._owed is not None and self._owed.of(name):
                 continue
             stored = await self._registry.find(name)
             await self.remove(ProcessId(name), None if stored is None else stored.record)

@@ -130,7 +130,7 @@ class NoticeSender:
             try:
                 process = await queries.find(process_id)
             except ProcessNotFound:
-                await asyncio.to_thread(self._engine.notices.remove, process_id)
+                await asyncio.to_thread(self._engine.notices.remove_unknown, process_id)
                 continue
             except OutliveError as error:  # not known yet: its end will be an event
                 _logger.info("a notice waits", extra={"process_id": process_id, "reason": error.code})
