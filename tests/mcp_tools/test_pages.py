@@ -5,8 +5,9 @@ import random
 import re
 import resource
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
 
 import pytest
 
@@ -26,6 +27,7 @@ from outlive.protocols.output.body import (
 from outlive.store.output_log import OutputLog
 
 Run = Callable[[str], Awaitable[Process]]
+T = TypeVar("T")
 
 _P1 = Source('read(id="p1"')
 
@@ -203,3 +205,38 @@ async def test_a_flood_costs_what_its_ends_cost(run: Run, line: str, monkeypatch
     assert text[:10] in {"x" * 10, "some line ", "é" * 10}
     tail = (await read_tail(process.log, 1)).text(_P1, budget=500)
     assert tail.endswith("end")
+
+
+class _Steps(Generic[T]):
+    """Awaits something, and measures what each of its steps takes of the loop's thread, in seconds of processor time."""
+
+    def __init__(self, awaited: Coroutine[Any, Any, T]) -> None:
+        self._awaited = awaited
+        self.longest_s = 0.0
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        steps = self._awaited.__await__()
+        while True:
+            begun_s = time.thread_time()
+            try:
+                waits_for = next(steps)
+            except StopIteration as end:
+                return cast("T", end.value)
+            finally:
+                self.longest_s = max(self.longest_s, time.thread_time() - begun_s)
+            yield waits_for
+
+
+@pytest.mark.promise("S4.13.answers")
+async def test_the_loop_goes_on_while_a_page_of_very_many_lines_is_made(run: Run) -> None:
+    """256 KiB may be 128,000 lines: half a second of work, which every other client would wait for."""
+    process = await run("yes 'a\nb\nb\na\nc' | head -c 262144; yes error: x | head -c 262144 >&2")
+    for end in (None, Cursor(131_072, 0)):  # with a hole that is looked through, and without
+        reading = _Steps(read_page(process.log, BEGINNING, end))
+        page = await reading
+        showing = _Steps(page.shown(_P1, budget=SUCCESS_BUDGET))
+        await showing
+        assert max(reading.longest_s, showing.longest_s) < 0.05
+    searching = _Steps(read_matches(process.log, BEGINNING, "b", context=2, most=SUCCESS_BUDGET))
+    await searching
+    assert searching.longest_s < 0.05

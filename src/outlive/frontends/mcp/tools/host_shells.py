@@ -55,7 +55,7 @@ async def bash(call: ToolCall, asked: BashArguments) -> Outcome:
     reason = await _answerable(call, process, wait_s=call.patience_s())
     # Read after the wait: what came in between is shown, and the note below ends where the page does.
     page = await read_page(process.log, BEGINNING)
-    text = page.text(_bash_source(name), budget=SHOWN_CHARACTERS)
+    text, _ = await page.shown(_bash_source(name), budget=SHOWN_CHARACTERS)
     call.note_shown(process.process_id, page.excerpt.start, page.cursor)
     if not process.is_complete:
         state = (
@@ -119,7 +119,7 @@ async def bash_output(call: ToolCall, asked: BashOutputArguments) -> Outcome:
         parts.append(f"<exit_code>{record.exit_code}{note}</exit_code>")
     if record.waiting != "no":
         parts.append(f"<waiting_for>{record.waiting}</waiting_for>")
-    text = page.text(_bash_source(record.short_id), budget=SHOWN_CHARACTERS)
+    text, _ = await page.shown(_bash_source(record.short_id), budget=SHOWN_CHARACTERS)
     if text:
         parts.append(
             # Output that closes the element itself could pretend to be a state: then, and only then, it is escaped.
@@ -243,12 +243,13 @@ async def _executed(call: ToolCall, process: Process, start: Cursor, budget: int
         if record.waiting == "no"
         else f"Process waits for {'a password' if record.waiting == 'password' else 'input'}"
     )
+    shown, _ = await page.shown(Source(), budget=budget)
     before = await hidden_by_filter(process)
     hint = before.hint if page.excerpt.lines or start == BEGINNING else ""
     remarks = [waits or _abnormal(process), before_words(before.failure), hint]
     text = exec_text(
         record,
-        page.text(Source(), budget=budget),
+        shown,
         wall_s=duration_s(record),
         remarks=[remark for remark in remarks if remark],
     )

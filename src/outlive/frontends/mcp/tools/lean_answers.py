@@ -142,7 +142,7 @@ async def described(
     budget = budget or default_budget(record, None if page is None else page.excerpt)
     more = ", unfiltered=true" if is_unfiltered else ""
     source = Source(f'read(id="{record.short_id}"{more}')
-    text = "" if page is None else page.text(source, budget=budget)
+    text, redacted = ("", 0) if page is None else await page.shown(source, budget=budget)
     before = await hidden_by_filter(process)
     kept = "" if is_unfiltered else _kept(before, process)
     # Ports and descendants are the kernel's, as they are now: no record has them. Some milliseconds for a large tree.
@@ -157,7 +157,7 @@ async def described(
         ports=seen.ports,
         waiting=record.waiting,
         workspace=workspace,
-        redacted=0 if page is None else page.redacted(budget=budget),
+        redacted=redacted,
         remark=", ".join(filter(None, [remark, kept])),
         end=_end_before(before) if is_unfiltered else "",
     )

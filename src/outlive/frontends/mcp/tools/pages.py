@@ -12,7 +12,15 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import OutputChunk, OutputLog, Process
 from outlive.frontends.mcp.tools.output.preparation import joined_binary, prepared, stripped
 from outlive.frontends.mcp.tools.output.search import Search
-from outlive.frontends.mcp.tools.output.turns import Turn, between, lines_back, lines_on, read_lines, turns
+from outlive.frontends.mcp.tools.output.turns import (
+    Turn,
+    between,
+    in_thread,
+    lines_back,
+    lines_on,
+    read_lines,
+    turns,
+)
 from outlive.protocols.output.body import CONTEXT_LINES, Excerpt, Source, body, redacted_in
 from outlive.protocols.output.error_lines import error_spans, with_errors
 from outlive.protocols.output.matches import Matches
@@ -48,6 +56,14 @@ class LeanPage:
         found = self.matches.text(budget, source=source, pattern=self.pattern)
         return "\n".join(part for part in (self.note, found) if part)
 
+    async def shown(self, source: Source, *, budget: int) -> tuple[str, int]:
+        """Return its text, and how many secrets are stars in that. Cancellation: safe."""
+
+        def make() -> tuple[str, int]:
+            return self.text(source, budget=budget), self.redacted(budget=budget)
+
+        return await in_thread(between(self.excerpt.start, self.excerpt.end), make)
+
     def redacted(self, *, budget: int) -> int:
         """Return how many secrets are stars in the lines that `text` shows."""
         if self.matches is None:
@@ -68,7 +84,7 @@ async def read_page(
         lines = await read_lines(log, cursor, end)
         stop = lines[-1].end if lines else cursor
         return LeanPage(
-            excerpt=Excerpt(lines=prepared(log, lines, raw=raw), start=cursor, end=stop),
+            excerpt=Excerpt(lines=await prepared(log, lines, raw=raw), start=cursor, end=stop),
             cursor=end,
         )
     begin = _before(log, end, cursor, _END_BYTES)
@@ -79,7 +95,7 @@ async def read_page(
         tail = tail[1:]  # it begins in the middle
     hole = (head[-1].end if head else cursor, tail[0].start if tail else end)
     errors, unsearched = await _errors_between(log, *hole)
-    shown = prepared(log, head, raw=raw), prepared(log, tail, raw=raw)
+    shown = await prepared(log, head, raw=raw), await prepared(log, tail, raw=raw)
     lines = joined_binary(log, *shown) or [*shown[0], *errors, *shown[1]]
     stop = tail[-1].end if tail else end
     return LeanPage(excerpt=Excerpt(lines=lines, start=cursor, end=stop, unsearched=unsearched), cursor=end)
@@ -94,7 +110,9 @@ async def read_tail(log: OutputLog, count: int, *, raw: bool = False) -> LeanPag
         lines = lines[1:]  # it may begin in the middle
     lines = lines[-count:]
     start, stop = (lines[0].start, lines[-1].end) if lines else (end, end)
-    return LeanPage(excerpt=Excerpt(lines=prepared(log, lines, raw=raw), start=start, end=stop), cursor=end)
+    return LeanPage(
+        excerpt=Excerpt(lines=await prepared(log, lines, raw=raw), start=start, end=stop), cursor=end
+    )
 
 
 async def read_matches(
@@ -143,7 +161,7 @@ def _earlier(end: Cursor | None, now: Cursor) -> Cursor:
 async def _first_lines(log: OutputLog, start: Cursor, end: Cursor) -> list[Line]:
     """Return the lines of the first turn between two cursors."""
     async for turn in turns(log, start, end):
-        return turn.lines()
+        return await in_thread(between(turn.start, turn.end), turn.lines)
     return []
 
 
@@ -154,7 +172,7 @@ async def _errors_between(
     first: list[Line] = []
     position = start
     async for turn in turns(log, start, end):
-        first += _error_lines(turn)
+        first += await in_thread(between(turn.start, turn.end), _error_lines, turn)
         position = turn.end
         if len(first) >= _MOST_KEPT or between(start, position) >= _SCAN_BYTES:
             break
@@ -163,7 +181,7 @@ async def _errors_between(
     last: deque[Line] = deque(maxlen=_MOST_KEPT)
     begin = _before(log, end, position, _SCAN_BYTES)
     async for turn in turns(log, begin, end):
-        last += _error_lines(turn)
+        last += await in_thread(between(turn.start, turn.end), _error_lines, turn)
     return [*first, *last], (position, begin) if between(position, begin) else None
 
 

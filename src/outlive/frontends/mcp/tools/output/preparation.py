@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from outlive.core.cursor import Cursor
 from outlive.engine import OutputLog
+from outlive.frontends.mcp.tools.output.turns import between, in_thread
 from outlive.protocols.output.binary import (
     BINARY,
     MAGIC_BYTES,
@@ -23,20 +24,45 @@ _SAMPLES = 16
 _SAMPLE_BYTES = 2048
 _PREAD_BYTES = 64 * 1024  # in one call, while a page's binary data is read once more
 
+_Pieces = list[tuple[int, bytes]]  # bytes one behind the other, each piece with its stream
 
-def prepared(log: OutputLog, lines: list[Line], *, raw: bool) -> list[Line]:
+
+async def prepared(log: OutputLog, lines: list[Line], *, raw: bool) -> list[Line]:
     """Return lines for an answer; those that report an error say so.
 
     With `raw`, only binary data is changed: it becomes hexadecimal digits, 32 bytes a line, which a text can carry.
+
+    Cancellation: safe; nothing is consumed.
     """
+    size = between(lines[0].start, lines[-1].end) if lines else 0
+    runs = await in_thread(size, _binary_runs, lines)
+    # The log is read here, on the loop; what is made of it, in a thread.
+    if raw:
+        return await in_thread(size, _with_digits, lines, runs, [_bytes_of(log, run) for run in runs])
+    return await in_thread(size, _collapsed, lines, runs, [[_mark(log, run.start, run.end)] for run in runs])
+
+
+def _binary_runs(lines: list[Line]) -> list[BinaryRun]:
+    return list(binary_runs(lines))
+
+
+def _with_digits(lines: list[Line], runs: list[BinaryRun], found: list[_Pieces]) -> list[Line]:
+    digits = [_hex_lines(run, pieces) for run, pieces in zip(runs, found, strict=True)]
+    return with_errors(_replaced(lines, runs, digits))
+
+
+def _collapsed(lines: list[Line], runs: list[BinaryRun], marks: list[list[Line]]) -> list[Line]:
+    return with_errors(collapse(stripped(_replaced(lines, runs, marks), raw=False)))
+
+
+def _replaced(lines: list[Line], runs: list[BinaryRun], found: list[list[Line]]) -> list[Line]:
+    """Return lines with what was found in the place of each run of binary data."""
     shown: list[Line] = []
     position = 0
-    for run in binary_runs(lines):
-        shown += lines[position : run.first]
-        shown += _hex_lines(log, run) if raw else [_mark(log, run.start, run.end)]
+    for run, instead in zip(runs, found, strict=True):
+        shown += [*lines[position : run.first], *instead]
         position = run.last
-    shown += lines[position:]
-    return with_errors(shown if raw else collapse(stripped(shown, raw=False)))
+    return [*shown, *lines[position:]]
 
 
 def joined_binary(log: OutputLog, head: list[Line], tail: list[Line]) -> list[Line] | None:
@@ -79,20 +105,31 @@ def _is_binary_mark(line: Line) -> bool:
     return line.is_mark and line.text.startswith(BINARY)
 
 
-def _hex_lines(log: OutputLog, run: BinaryRun) -> list[Line]:
-    """Return binary data as lines of digits, stdout first, below a line that says so."""
-    lines = [Line(text="[binary data as hexadecimal digits]", start=run.start, end=run.start)]
-    position = [run.start.stdout, run.start.stderr]
+def _bytes_of(log: OutputLog, run: BinaryRun) -> _Pieces:
+    """Return binary data, stdout first: each piece with its stream."""
+    pieces: _Pieces = []
+    begins = (run.start.stdout, run.start.stderr)
     for stream, end in ((0, run.end.stdout), (1, run.end.stderr)):
-        while position[stream] < end:
-            data, _ = log.look(stream, min(_PREAD_BYTES, end - position[stream]), position[stream])
+        position = begins[stream]
+        while position < end:
+            data, _ = log.look(stream, min(_PREAD_BYTES, end - position), position)
             if not data:  # released meanwhile: what is left is said by the next line's cursor
                 break
-            for begin in range(0, len(data), _HEX_BYTES):
-                piece = data[begin : begin + _HEX_BYTES]
-                start = Cursor(*position)
-                position[stream] += len(piece)
-                lines.append(Line(text=piece.hex(), start=start, end=Cursor(*position)))
+            pieces.append((stream, data))
+            position += len(data)
+    return pieces
+
+
+def _hex_lines(run: BinaryRun, pieces: _Pieces) -> list[Line]:
+    """Return binary data as lines of digits below a line that says so."""
+    lines = [Line(text="[binary data as hexadecimal digits]", start=run.start, end=run.start)]
+    position = [run.start.stdout, run.start.stderr]
+    for stream, data in pieces:
+        for begin in range(0, len(data), _HEX_BYTES):
+            piece = data[begin : begin + _HEX_BYTES]
+            start = Cursor(*position)
+            position[stream] += len(piece)
+            lines.append(Line(text=piece.hex(), start=start, end=Cursor(*position)))
     return lines
 
 

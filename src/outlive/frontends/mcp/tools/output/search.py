@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from outlive.core.cursor import Cursor
 from outlive.engine import OutputLog
 from outlive.frontends.mcp.tools.output.preparation import stripped
-from outlive.frontends.mcp.tools.output.turns import Turn, between, turns
+from outlive.frontends.mcp.tools.output.turns import Turn, between, in_thread, turns
 from outlive.protocols.output.matches import Found, Matches, cut_around
 from outlive.protocols.output.pattern import Pattern
 from outlive.protocols.plain import Line
@@ -53,13 +53,16 @@ class Search:
                 break
 
     async def _take(self, turn: Turn) -> None:
-        # In a thread, where RE2 holds no lock of Python's: the worst pattern takes a third of a second for a turn.
-        if not self._after and not await asyncio.to_thread(self._may_match, turn):
+        # In a thread, where RE2 holds no lock of Python's: the worst pattern takes a third of a second for a turn. A search that is
+        # cancelled meanwhile is looked at by nothing any more.
+        await in_thread(between(turn.start, turn.end), self._look_through, turn)
+
+    def _look_through(self, turn: Turn) -> None:
+        if not self._after and not self._may_match(turn):
             self._before.extend(stripped(turn.last_lines(self._context), raw=self._is_raw))
             return
         lines = stripped(turn.lines(), raw=self._is_raw)
-        hits = await asyncio.to_thread(self._hits, lines)
-        self._matches.add(self._found(lines, hits))
+        self._matches.add(self._found(lines, self._hits(lines)))
 
     def _may_match(self, turn: Turn) -> bool:
         """Tell whether a line of a turn may match, without making lines of it: most of a long log has no match."""
