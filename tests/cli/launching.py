@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.processes import wait_state_folder_empty
-from tests.support.server import outlive_command, run_outlive
+from tests.support.server import end_keeper, outlive_command
 
 _PATIENCE_S = 30.0
 _OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE", "MCP_", "TERMINATION_TIMEOUT")
@@ -97,5 +97,5 @@ def launched(state_dir: Path, *words: str, env: Mapping[str, str] | None = None)
                 if process.poll() is None:
                     process.kill()
     finally:
-        run_outlive("keeper", "stop", "--kill", state_dir=state_dir)
+        end_keeper(state_dir)
         assert wait_state_folder_empty(state_dir) == {}

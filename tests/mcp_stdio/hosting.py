@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.processes import all_pids, end, wait_state_folder_empty
-from tests.support.server import outlive_command, run_outlive
+from tests.support.server import end_keeper, outlive_command
 
 _PATIENCE_S = 30.0
 _OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE", "MCP_", "TERMINATION_TIMEOUT")
@@ -202,5 +202,5 @@ def leave_nothing(state_dir: Path) -> None:
     """End the servers of a state folder, its keeper and its processes; assert that all are gone (blocks)."""
     for pid in server_of(state_dir):
         end(pid)
-    run_outlive("keeper", "stop", "--kill", state_dir=state_dir)
+    end_keeper(state_dir)
     assert wait_state_folder_empty(state_dir) == {}

@@ -11,7 +11,7 @@ import pytest
 
 from tests.mcp_stdio.hosting import environment, hosting, modern, server_of, words
 from tests.support.processes import Gate, Marker, end, is_alive, stat, wait_dead, wait_for
-from tests.support.server import OutliveServer, run_outlive
+from tests.support.server import OutliveServer, end_keeper, run_outlive
 
 pytestmark = pytest.mark.thorough
 
@@ -82,7 +82,7 @@ def test_a_server_that_the_relay_started_outlives_it_and_its_group(no_server: Pa
     assert is_alive(pid)
     os.kill(server_pid, signal.SIGTERM)
     anyio.run(wait_dead, server_pid)
-    run_outlive("keeper", "stop", "--kill", state_dir=no_server)
+    end_keeper(no_server)
     anyio.run(wait_dead, pid)
 
 

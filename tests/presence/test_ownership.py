@@ -18,7 +18,7 @@ from outlive.core.layout import Layout
 from outlive.keeper.common.locks import holder_of
 from tests.cli.launching import environment
 from tests.support.processes import wait_state_folder_empty
-from tests.support.server import OutliveServer, free_port, outlive_command, run_outlive
+from tests.support.server import OutliveServer, end_keeper, free_port, outlive_command
 
 _PATIENCE_S = 30.0
 _WITHOUT_SERVER_S = (
@@ -32,7 +32,7 @@ def state_dir(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "state"
     yield folder
     _end_server(folder)
-    run_outlive("keeper", "stop", "--kill", state_dir=folder)
+    end_keeper(folder)
     assert wait_state_folder_empty(folder) == {}
 
 
