@@ -1,5 +1,6 @@
 """Bounds: of the output that is kept, of processor time and open files."""
 
+import functools
 import signal
 
 import pytest
@@ -9,23 +10,27 @@ from tests.contract.places import Asker
 from tests.docker.tools import PYTHON
 from tests.remote.pairs import PATIENCE_S, wait_until
 
-_WHOLE = b"".join(b"%d\n" % i for i in range(1, 400_001))
+
+@functools.cache
+def _whole() -> bytes:
+    """Return what the command writes; made at the first call: every worker of every run imports this file."""
+    return b"".join(b"%d\n" % i for i in range(1, 400_001))
 
 
 def test_truncate_keeps_head_and_tail(asker: Asker) -> None:
     """What was released is told as a gap; offsets stay true."""
     process = asker.start("seq 1 400000", output_limit=200_000)
     info = process.wait(PATIENCE_S)
-    assert (info.exit_code, info.cursor.stdout) == (0, len(_WHOLE))
+    assert (info.exit_code, info.cursor.stdout) == (0, len(_whole()))
     position = missing = 0
     for item in process.follow():
         if isinstance(item, Output):
-            assert _WHOLE[position : position + len(item.data)] == item.data
+            assert _whole()[position : position + len(item.data)] == item.data
         else:
             assert isinstance(item, Gap)
             missing += item.end - item.start
         position = item.cursor.stdout
-    assert position == len(_WHOLE)
+    assert position == len(_whole())
     assert missing > 1_000_000
     assert process.info().has_gaps
 
@@ -59,7 +64,7 @@ def test_block_holds_the_process_while_nobody_releases(asker: Asker) -> None:
     assert not process.wait(0.3).is_complete
     process.release(process.info().cursor, unbound=True)
     info = process.wait(PATIENCE_S)
-    assert (info.exit_code, info.cursor.stdout) == (2, len(_WHOLE))
+    assert (info.exit_code, info.cursor.stdout) == (2, len(_whole()))
 
 
 def test_processor_time_is_bounded(asker: Asker) -> None:

@@ -114,3 +114,21 @@ def test_every_suite_of_the_makefile_is_run() -> None:
     """Taken together the suites leave no mark out; `test-most` is `test` and `test-thorough`."""
     targets = set(re.findall(r"\bsuite (test-\w+)", _CI))
     assert targets == {"test-most", "test-docker", "test-vscode", "test-storms", "test-alone"}
+
+
+def test_every_test_that_needs_what_is_fetched_is_run_behind_it() -> None:
+    """The first suite begins before: there such a test would be skipped, and no line would say so."""
+    named = re.search(r'^fetched="([^"]+)"$', _CI, re.MULTILINE)
+    demands = re.search(r"^export ((?:OUTLIVE_REQUIRE_\w+=1 ?){3,})$", _CI, re.MULTILINE)
+    assert named is not None
+    assert demands is not None
+    assert _CI.index(" suite test-most ") < _CI.index('join "the extension') < demands.start()
+    folders = named[1].split()
+    variables = [word.partition("=")[0] for word in demands[1].split()]
+    needing = [
+        path.relative_to(ROOT).as_posix()
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if any(variable in path.read_text(encoding="utf-8") for variable in variables)
+    ]
+    assert len(needing) >= len(variables)
+    assert [one for one in needing if not one.startswith(tuple(f"{folder}/" for folder in folders))] == []
