@@ -9,6 +9,7 @@ starts it again and goes on at the exact byte. At the end nothing of it is left 
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -45,6 +46,16 @@ def survive(state_dir: str) -> bool:
     return text == b"".join(b"line %d\n" % n for n in range(1, LINES + 1)) and code == 7
 
 
+def stop_server(state_dir: str) -> None:
+    """End the server, and wait until it has ended: it writes into its folder until then."""
+    server = os.pidfd_open(server_pid(state_dir))
+    try:
+        signal.pidfd_send_signal(server, signal.SIGTERM)
+        select.select([server], [], [])
+    finally:
+        os.close(server)
+
+
 def main() -> int:
     """Run on a folder of its own, and leave nothing behind."""
     # Others may serve on this machine: any free ports.
@@ -53,7 +64,7 @@ def main() -> int:
         try:
             is_right = survive(state_dir)
         finally:
-            os.kill(server_pid(state_dir), signal.SIGTERM)
+            stop_server(state_dir)
             stop = ["keeper", "stop", "--kill", "--state-dir", state_dir]
             subprocess.run([sys.executable, "-m", "outlive", *stop], check=True)
     print(f"All {LINES} lines came once." if is_right else "WRONG")
