@@ -1,10 +1,18 @@
-"""Puts the runner of containers, which is the program of shims as well, into the wheel, compiled for every machine that a compiler is here for.
+"""Puts the runner of containers, which is the program of shims as well, into the wheel.
 
-Without a compiler the wheel holds the sources alone, the build says so, and the runner is compiled where it is first
-needed (`outlive.backends.docker.runner_build`, whose flags and order of compilers are used here, too).
+Which wheel is made, the environment says (decision 190):
+
+* Nothing: the programs are compiled for every machine that a compiler is here for, with
+  `outlive.backends.docker.runner_build`'s flags and order of compilers. Without one the wheel holds the sources alone, the build says
+  so, and the program is compiled where it is first needed. This is what installing from an sdist does.
+* `OUTLIVE_WHEEL=python`: the sources alone.
+* `OUTLIVE_WHEEL=MACHINE`: a wheel for that machine. It holds the programs of `OUTLIVE_WHEEL_PROGRAMS`, a folder in which they
+  lie under their shipped names; `scripts/wheels.py` makes both.
 """
 
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,6 +20,10 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _SOURCE = str(Path(__file__).parent / "src")
+# The programs are static and start no interpreter: any Python and both C libraries will do. 2.17 and 1.1 are the oldest that
+# Python 3.11 was built for, so the tags exclude no machine that could run outlive.
+_TAG = "py3-none-manylinux_2_17_{machine}.musllinux_1_1_{machine}"
+_PYTHON_ONLY = "python"
 
 
 class RunnerBuildHook(BuildHookInterface[Any]):
@@ -22,18 +34,55 @@ class RunnerBuildHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the binaries to a wheel; an installation in place compiles when it needs one.
 
-        The tag stays py3-none-any: Python loads none of these files, and the same ones serve every machine.
+        Raises:
+            ValueError: A wheel for a machine was asked for that has no program, or whose programs are not in the folder.
         """
-        if version == "editable":
+        self._folder = TemporaryDirectory(prefix="outlive-runner-")
+        wanted = os.environ.get("OUTLIVE_WHEEL", "")
+        if version == "editable" or wanted == _PYTHON_ONLY:
             return
         sys.path.insert(0, _SOURCE)
         try:
-            from outlive.backends.docker.runner_build import MACHINES, compile_runner, shipped_name  # noqa: PLC0415
+            from outlive.backends.docker.runner_build import MACHINES, shipped_name  # noqa: PLC0415
+        finally:
+            sys.path.remove(_SOURCE)
+        if wanted and wanted not in MACHINES:
+            raise ValueError(
+                f"OUTLIVE_WHEEL is one of {', '.join((_PYTHON_ONLY, *MACHINES))}, not {wanted!r}."
+            )
+        names = {machine: shipped_name(machine) for machine in MACHINES}
+        found = self._given(names) if wanted else self._compiled(MACHINES)
+        for machine, path in found.items():
+            build_data["force_include"][str(path)] = f"outlive/native/{names[machine]}"
+        if wanted:
+            build_data["pure_python"] = False
+            build_data["tag"] = _TAG.format(machine=wanted)
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
+        """Remove what was compiled: the wheel has it."""
+        self._folder.cleanup()
+
+    def _given(self, names: Mapping[str, str]) -> dict[str, Path]:
+        """Return the programs that were compiled before: all of them, since a container's machine may be another one."""
+        folder = Path(os.environ.get("OUTLIVE_WHEEL_PROGRAMS", ""))
+        found = {machine: folder / Path(name).name for machine, name in names.items()}
+        missing = [str(path) for path in found.values() if not path.is_file()]
+        if missing:
+            raise ValueError(
+                f"A wheel for one machine needs {' and '.join(missing)}: scripts/wheels.py makes them."
+            )
+        return found
+
+    def _compiled(self, machines: tuple[str, ...]) -> dict[str, Path]:
+        """Return the programs that the compilers of this machine can make."""
+        sys.path.insert(0, _SOURCE)
+        try:
+            from outlive.backends.docker.runner_build import compile_runner  # noqa: PLC0415
             from outlive.core.errors import StartFailed  # noqa: PLC0415 - the package that is being built
         finally:
             sys.path.remove(_SOURCE)
-        self._folder = TemporaryDirectory(prefix="outlive-runner-")
-        for machine in MACHINES:
+        found = {}
+        for machine in machines:
             made = Path(self._folder.name) / machine
             try:
                 compile_runner(machine, made)
@@ -43,9 +92,5 @@ class RunnerBuildHook(BuildHookInterface[Any]):
                 )
                 continue
             made.chmod(0o755)
-            build_data["force_include"][str(made)] = f"outlive/native/{shipped_name(machine)}"
-
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
-        """Remove what was compiled: the wheel has it."""
-        if version != "editable":
-            self._folder.cleanup()
+            found[machine] = made
+        return found

@@ -1,26 +1,37 @@
-"""The wheel, built and installed with its lock into an empty environment, is the whole product."""
+"""The wheels, built and one of them installed with its lock into an empty environment, are the whole product."""
 
+import fcntl
 import json
 import os
 import platform
+import shutil
 import signal
+import stat
 import subprocess
 import sys
+import tarfile
 import venv
 import zipfile
+from collections.abc import Callable
+from email.parser import BytesParser
 from pathlib import Path
 
 import pytest
 from uv import find_uv_bin
 
 import outlive
-from outlive.backends.docker.runner_build import MACHINES, compile_runner, runner_sources, shipped_name
+from outlive.backends.docker.runner_build import MACHINES, runner_sources, shipped_name
 from outlive.core.errors import StartFailed
+from scripts.wheels import build, compile_programs, try_program
 from tests.house.sources import ROOT
 
-pytestmark = pytest.mark.thorough
+# What one worker makes the others wait for, longer than a test may take on a full machine.
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 
-PATIENCE_S = 110.0
+_NATIVE = "outlive/native"
+_BUILD: tuple[str, ...] = (sys.executable, "-m", "build", "--no-isolation")
+
+PATIENCE_S = 300.0
 
 
 def _run(*words: str | Path, env: dict[str, str] | None = None) -> str:
@@ -39,24 +50,60 @@ def _run(*words: str | Path, env: dict[str, str] | None = None) -> str:
     return done.stdout
 
 
+def _once(factory: pytest.TempPathFactory, name: str, fill: Callable[[Path], None]) -> Path:
+    """Return a folder that one worker of a run fills, in place, for all of them."""
+    base = factory.getbasetemp()
+    base = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    folder, done = base / name, base / f"{name}.done"
+    with (base / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            fill(folder)
+            done.touch()
+    return folder
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
-    (built,) = folder.glob("*.whl")
-    return built
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the program of every machine, made by the compilers that are here; a release has them from zig."""
+    try:
+        return _once(tmp_path_factory, "programs", lambda folder: compile_programs(folder, zig=None))
+    except StartFailed as error:
+        if os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"):
+            raise
+        pytest.skip(error.message)
+
+
+@pytest.fixture(scope="module")
+def built(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist and all wheels, and nothing else."""
+    return _once(tmp_path_factory, "built", lambda folder: _build(folder, programs))
+
+
+def _build(folder: Path, programs: Path) -> None:
+    build(folder, programs=programs)
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    """The wheel that pip takes on this machine."""
+    (found,) = built.glob(f"*_{platform.machine()}.whl")
+    return found
 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `outlive` program of a clean environment that holds the runtime lock and the wheel."""
-    environment = tmp_path_factory.mktemp("clean")
-    venv.create(environment, with_pip=False, symlinks=True)
-    python = environment / "bin" / "python"
-    install = [find_uv_bin(), "pip", "install", "--quiet", "--python", str(python)]
-    _run(*install, "--require-hashes", "-r", ROOT / "requirements" / "runtime.txt")
-    _run(*install, "--no-deps", "--no-index", wheel)
-    return environment / "bin" / "outlive"
+
+    def install(environment: Path) -> None:
+        venv.create(environment, with_pip=False, symlinks=True)
+        uv = [find_uv_bin(), "pip", "install", "--quiet", "--python", str(environment / "bin" / "python")]
+        _run(*uv, "--require-hashes", "-r", ROOT / "requirements" / "runtime.txt")
+        _run(*uv, "--no-deps", "--no-index", wheel)
+
+    return _once(tmp_path_factory, "clean", install) / "bin" / "outlive"
 
 
 @pytest.fixture
@@ -67,52 +114,129 @@ def clean_env(tmp_path: Path) -> dict[str, str]:
     return kept | {"HOME": str(tmp_path)}
 
 
-def test_the_wheel_holds_the_package_its_types_and_its_licence(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
+def test_every_wheel_holds_the_package_its_types_and_its_licence(built: Path) -> None:
     starts = "outlive/engine/terminals/start_files"
     files = [f"{starts}/{name}" for name in ("start.bash", "start.fish", "zsh/.zshenv", "zsh/.zshrc")]
-    assert {"outlive/py.typed", "outlive/frontends/mcp/tools/workspace.bash", *files} <= set(names)
-    assert any(name.endswith("/licenses/LICENSE") for name in names)
-    strangers = [
-        name for name in names if not name.startswith(("outlive/", f"outlive-{outlive.__version__}."))
-    ]
-    assert strangers == []
-
-
-def test_the_wheel_holds_the_containers_runner_for_every_machine(wheel: Path, installed: Path) -> None:
-    """Compiled where a compiler is, and the sources for where none was; one wheel for all machines (decision 120)."""
-    assert wheel.name.endswith("-py3-none-any.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    folder = "outlive/native"
-    native = ROOT / "src" / folder
-    sources = {f"{folder}/{path.relative_to(native).as_posix()}" for path in native.rglob("*.[ch]")}
+    sources = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.[ch]")}
     assert len(sources) > len(runner_sources()) > 0
-    assert sources <= names
-    compiled = {machine for machine in MACHINES if f"{folder}/{shipped_name(machine)}" in names}
-    assert compiled == {machine for machine in MACHINES if _is_compilable(machine, wheel.parent / machine)}
-    if platform.machine() in compiled:
-        (package,) = installed.parent.parent.glob("lib/python*/site-packages")
-        said = _run(package / folder / shipped_name(platform.machine()), "--version")
-        assert said.startswith("outlive-runner ")
+    wheels = list(built.glob("*.whl"))
+    assert len(wheels) == 1 + len(MACHINES)
+    for wheel in wheels:
+        names = zipfile.ZipFile(wheel).namelist()
+        assert {"outlive/py.typed", "outlive/frontends/mcp/tools/workspace.bash", *files} <= set(names)
+        assert sources <= set(names), "a machine that no wheel is for compiles them"
+        assert any(name.endswith("/licenses/LICENSE") for name in names)
+        own = ("outlive/", f"outlive-{outlive.__version__}.")
+        assert [name for name in names if not name.startswith(own) or name.endswith(".pyc")] == []
+
+
+def test_a_wheel_for_a_machine_holds_every_machines_program_and_the_other_one_none(
+    built: Path, programs: Path
+) -> None:
+    """A container's machine may be another one than Python's (decision 120)."""
+    for wheel in built.glob("*.whl"):
+        archive = zipfile.ZipFile(wheel)
+        found = {name for name in archive.namelist() if name.startswith(f"{_NATIVE}/bin/")}
+        if wheel.name.endswith("-any.whl"):
+            assert found == set()
+            continue
+        assert found == {f"{_NATIVE}/{shipped_name(machine)}" for machine in MACHINES}
+        for name in found:
+            assert archive.read(name) == (programs / Path(name).name).read_bytes()
+            assert stat.S_IMODE(archive.getinfo(name).external_attr >> 16) == 0o755
+
+
+def test_a_program_is_tried_before_it_goes_into_a_wheel(programs: Path, tmp_path: Path) -> None:
+    for machine in MACHINES:
+        is_tried = try_program(machine, programs / Path(shipped_name(machine)).name)
+        assert is_tried or not os.environ.get("OUTLIVE_REQUIRE_PROGRAMS")
+    liar = tmp_path / "program"
+    liar.write_text("#!/bin/sh\necho another\n")
+    liar.chmod(0o755)
+    with pytest.raises(RuntimeError, match="another"):
+        try_program(platform.machine(), liar)
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.14"])
+@pytest.mark.parametrize(
+    ("system", "wanted"),
+    [
+        ("x86_64-manylinux_2_17", "manylinux_2_17_x86_64.musllinux_1_1_x86_64"),
+        ("aarch64-manylinux_2_17", "manylinux_2_17_aarch64.musllinux_1_1_aarch64"),
+        ("x86_64-unknown-linux-musl", "manylinux_2_17_x86_64.musllinux_1_1_x86_64"),
+        ("aarch64-unknown-linux-musl", "manylinux_2_17_aarch64.musllinux_1_1_aarch64"),
+        ("riscv64-unknown-linux", "any"),
+    ],
+)
+def test_an_installer_takes_the_wheel_of_its_machine(
+    built: Path, tmp_path: Path, system: str, wanted: str, version: str
+) -> None:
+    """By uv's own rules for tags, for machines and versions of Python that are not here."""
+    into = tmp_path / "into"
+    where: list[str | Path] = [
+        "--no-index",
+        "--find-links",
+        built,
+        "--only-binary",
+        ":all:",
+        "--target",
+        into,
+    ]
+    kind = ["--python-platform", system, "--python-version", version]
+    uv = [find_uv_bin(), "pip", "install", "--quiet", "--no-cache", "--no-deps", "--python", sys.executable]
+    _run(*uv, *where, *kind, "outlive")
+    (info,) = into.glob("outlive-*.dist-info")
+    read = BytesParser().parsebytes((info / "WHEEL").read_bytes())
+    assert sorted(read.get_all("Tag", [])) == [f"py3-none-{tag}" for tag in wanted.split(".")]
+    assert read["Root-Is-Purelib"] == str(wanted == "any").lower()
+    assert (into / _NATIVE / "bin").exists() == (wanted != "any")
+
+
+def test_the_same_sources_make_the_same_bytes_elsewhere_and_later(built: Path, tmp_path: Path) -> None:
+    """A copy at another path, with other times and modes, by another run."""
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        archive.extractall(tmp_path / "copy", filter="data")
+    (copy,) = (tmp_path / "copy").iterdir()
+    for path in copy.rglob("*"):
+        os.utime(path, (1_500_000_000, 1_500_000_000))
+        path.chmod(path.stat().st_mode & 0o700)
+    dated = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000", "OUTLIVE_WHEEL": "python"}
+    made = []
+    for name, source in (("here", ROOT), ("there", copy)):
+        _run(*_BUILD, "--wheel", "--outdir", tmp_path / name, source, env=dated)
+        (wheel,) = (tmp_path / name).iterdir()
+        made.append(wheel.read_bytes())
+    assert made[0] == made[1]
+
+
+def test_a_wheel_without_a_compiler_says_what_it_lacks(tmp_path: Path) -> None:
+    """What installing from an sdist does on a machine without one; the keeper then forks its shims."""
+    bare = {**os.environ, "PATH": str(tmp_path)}
+    words = [*_BUILD, "--wheel", "--outdir", str(tmp_path), str(ROOT)]
+    said = subprocess.run(
+        words, env=bare, capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    ).stderr
+    for machine in MACHINES:
+        assert f"The wheel holds no runner for {machine} containers. No C compiler" in said
+    (wheel,) = tmp_path.glob("*-py3-none-any.whl")
+    assert f"{_NATIVE}/{shipped_name('x86_64')}" not in zipfile.ZipFile(wheel).namelist()
 
 
 def test_an_installed_keeper_has_the_wheels_own_program_for_shims(
-    wheel: Path, installed: Path, clean_env: dict[str, str]
+    installed: Path, clean_env: dict[str, str]
 ) -> None:
-    shipped = f"outlive/native/{shipped_name(platform.machine())}"
     checks = json.loads(_run(installed, "doctor", "--json", env=clean_env))["checks"]
     (found,) = (check for check in checks if check["name"] == "shims")
-    assert found["ok"] == (shipped in zipfile.ZipFile(wheel).namelist())
-    assert not found["ok"] or found["detail"].endswith("/site-packages/" + shipped)
+    assert found["ok"]
+    shipped = f"{_NATIVE}/{shipped_name(platform.machine())}"
+    assert found["detail"].endswith("/site-packages/" + shipped)
 
 
-def _is_compilable(machine: str, target: Path) -> bool:
+def test_the_installed_program_runs_a_command(installed: Path, clean_env: dict[str, str]) -> None:
     try:
-        compile_runner(machine, target)
-    except StartFailed:
-        assert not os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"), f"no compiler for {machine}"
-        return False
-    return True
+        assert _run(installed, "run", "--", "echo", "hi", env=clean_env) == "hi\n"
+    finally:
+        _run(installed, "keeper", "stop", "--kill", env=clean_env)
 
 
 def test_the_installed_program_says_its_version(installed: Path, clean_env: dict[str, str]) -> None:

@@ -11,7 +11,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +25,7 @@ _LINK_FLAGS = ("-static", "-s", "-Wl,--build-id=none")
 # For a build that cannot carry streams into containers which no socket reaches (`native/main.c`).
 _WITHOUT_TUNNEL = "-DOUTLIVE_WITHOUT_TUNNEL"
 _SOURCES = Path(__file__).parents[2] / "native"
-_COMPILE_S = 120.0  # for a slow machine; a compiler that takes longer hangs
+_COMPILE_S = 600.0  # a full machine needs minutes, zig more for its first C library; a compiler that takes longer hangs
 _HINT = "Install a C compiler with a static C library (Debian: gcc libc6-dev, or musl-tools), or a wheel that holds the runner."
 
 
@@ -99,13 +99,16 @@ def runner_binary(machine: str, cache_dir: Path) -> Path:
     return cached
 
 
-def compile_runner(machine: str, target: Path, *, with_tunnel: bool = True) -> None:
+def compile_runner(
+    machine: str, target: Path, *, with_tunnel: bool = True, compiler: Sequence[str] = ()
+) -> None:
     """Compile the static binary for a machine with the first compiler that can.
 
     Args:
         machine: One of `MACHINES`.
         target: Where the binary is written.
         with_tunnel: False makes a smaller one, which refuses the tunnel's parts.
+        compiler: The words that call the one compiler to use; empty: the installed ones are tried in turn.
 
     Raises:
         StartFailed: docker_unavailable; there is no compiler, or each has failed.
@@ -114,9 +117,10 @@ def compile_runner(machine: str, target: Path, *, with_tunnel: bool = True) -> N
     tried = []
     flags = RUNNER_FLAGS if with_tunnel else (*RUNNER_FLAGS, _WITHOUT_TUNNEL)
     sources = [str(path) for path in runner_sources(with_tunnel=with_tunnel)]
-    for compiler in _compilers(machine):
-        tried.append(os.path.basename(compiler))
-        words = [compiler, *flags, *_LINK_FLAGS, "-o", str(target), *sources]
+    choices = [tuple(compiler)] if compiler else [(path,) for path in _compilers(machine)]
+    for called in choices:
+        tried.append(os.path.basename(called[0]))
+        words = [*called, *flags, *_LINK_FLAGS, "-o", str(target), *sources]
         try:
             done = subprocess.run(
                 words,
