@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Make .venv hold exactly the locked packages, and outlive itself installed in place.
-# Needs Python >= 3.11 with the venv module; no root, no compiler. `PYTHON=...` picks another interpreter.
+# Needs Python >= 3.11 with the venv module; no root, no compiler (with one, shims are cheaper). `PYTHON=...` picks another interpreter.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=${VENV:-.venv}
@@ -45,11 +45,12 @@ fi
 "$venv/bin/uv" pip sync "${uv_flags[@]}" --compile-bytecode --require-hashes requirements/dev.txt
 "$venv/bin/uv" pip install "${uv_flags[@]}" --no-deps --no-build-isolation --editable .
 "$venv/bin/python" -m compileall -q src
-# What shims and containers run: a checkout has no wheel's. Without a compiler shims are Python's.
-# A slow machine goes on compiling behind our back, and a keeper that runs by then takes the program when it is there.
-"$venv/bin/python" -c 'import os
+# What shims and containers run: a checkout has no wheel's. Without a compiler shims are Python's (`outlive doctor` says so).
+"$venv/bin/python" -c 'import os, sys
 from outlive.backends.docker.runner_build import cache_folder, runner_binary
-runner_binary(os.uname().machine, cache_folder(os.environ))'  >/dev/null 2>&1 </dev/null &
-compiling=$!
-for _ in $(seq 200); do kill -0 "$compiling" 2>/dev/null || break; sleep 0.1; done
+from outlive.core.errors import OutliveError
+try:
+    runner_binary(os.uname().machine, cache_folder(os.environ))
+except (OutliveError, RuntimeError) as error:
+    print("setup: shims will be forks, which cost more.", error, getattr(error, "hint", ""), file=sys.stderr)' </dev/null
 touch "$venv/.ready"
