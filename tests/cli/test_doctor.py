@@ -10,20 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.machine import capacity, probes
+from outlive.cli.machine import capacity, cures, probes
 from outlive.cli.machine import probes as cgroups
+from outlive.core.command import Profile
 from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.sandbox.cgroups import group_of, mount_point
 from tests.cli.launching import run
 from tests.keeper.client import KeeperRefused, until
 from tests.keeper.house import House
 
+_PROFILES = ("guarded", "workspace", "offline", "sealed")
 _NAMES = {
+    *(f"profile {name}" for name in _PROFILES),
     "limits by group",
-    "profile guarded",
-    "profile workspace",
-    "profile offline",
-    "profile sealed",
     "system",
     "splice",
     "pidfd",
@@ -54,10 +53,12 @@ def test_the_json_names_every_check_and_its_consequence(tmp_path: Path) -> None:
     assert document["ok"] is True
     assert {check["name"] for check in document["checks"]} == _NAMES
     for check in document["checks"]:
-        assert set(check) == {"name", "ok", "importance", "detail", "consequence"}
+        assert set(check) == {"name", "ok", "importance", "detail", "consequence", "cure"}
         assert check["detail"]
         if not check["ok"] and check["importance"] != "fact":
             assert check["consequence"]
+            assert check["cure"]
+        assert not (check["ok"] and check["cure"])
     assert not (tmp_path / "not").exists()
 
 
@@ -73,6 +74,7 @@ def test_a_place_that_cannot_be_written_is_the_doctors_first_concern() -> None:
     assert answer.returncode == 1
     assert "missing" in answer.stdout
     assert "outlive cannot run here" in answer.stdout
+    assert "Cure: " in answer.stdout
 
 
 def _missing(*_: object, **__: object) -> int:
@@ -100,12 +102,58 @@ def test_what_a_kernel_lacks_is_said_with_what_follows(
     ):
         assert not found[name].is_ok
         assert found[name].consequence
+        assert found[name].cure
     assert found["splice"].importance == "required"
     assert (found["shell"].is_ok, found["shell"].detail) == (False, "/bin/sh")
+    assert "bash" in found["shell"].cure
     assert (found["capacity"].is_ok, found["capacity"].detail.split(",")[0]) == (
         False,
         "7 commands at a time",
     )
+    assert "LimitNOFILE=" in found["capacity"].cure
+
+
+def test_every_line_that_can_be_unwell_names_its_cure() -> None:
+    """Lines whose cure depends on what was found are the other ones; a line that nothing depends on has none."""
+    found = {"capacity", "desktop notices", "shims", "state folder", *(f"profile {one}" for one in _PROFILES)}
+    facts = {"system", "cgroup v2", "cgroup v1 freezer", "pipe pages"}
+    assert set(cures.CURES) == _NAMES - found - facts
+
+
+@pytest.mark.parametrize(
+    ("limit", "cure"),
+    [
+        ("open files of the supervisor", "LimitNOFILE="),
+        ("pid_max", "kernel.pid_max"),
+        ("threads-max", "kernel.threads-max"),
+        ("processes of this user (ulimit -u)", "ulimit -u"),
+        ("pids.max of /user.slice", "TasksMax="),
+        ("memory of the keeper", "more memory"),
+    ],
+)
+def test_each_limit_of_how_many_commands_fit_is_raised_in_its_own_way(limit: str, cure: str) -> None:
+    assert cure in cures.cure_of_capacity(limit)
+
+
+@pytest.mark.parametrize(
+    ("profile", "obstacle", "cure"),
+    [
+        (Profile.WORKSPACE, "the kernel has no Landlock", "lsm="),
+        (Profile.OFFLINE, "namespaces cannot be made (Operation not permitted)", "userns"),
+        (Profile.SEALED, "mounts cannot be made (Operation not permitted)", "userns"),
+        (Profile.GUARDED, "no system calls can be denied (Function not implemented)", "seccomp"),
+    ],
+)
+def test_what_a_profile_lacks_is_cured_by_what_prevents_it(
+    profile: Profile, obstacle: str, cure: str
+) -> None:
+    assert cure in cures.cure_of_profile(profile, obstacle)
+
+
+def test_a_state_folder_is_cured_by_what_its_file_system_says() -> None:
+    assert "outlive prune" in cures.cure_of_state_folder("disk_full", "")
+    assert "remount" in cures.cure_of_state_folder("read_only", "")
+    assert "--state-dir" in cures.cure_of_state_folder(None, ", Permission denied")
 
 
 def test_as_many_commands_fit_as_it_says_and_the_next_one_is_refused(tmp_path: Path) -> None:

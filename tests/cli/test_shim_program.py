@@ -122,22 +122,24 @@ def test_the_doctor_says_which_and_why(tmp_path: Path, program: str) -> None:
 
 
 def test_a_program_that_is_none_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for setting, why in (
-        (str(tmp_path / "missing"), "cannot be executed: No such file"),
-        ("/bin/false", "is no program for shims"),
+    for setting, why, what in (
+        (str(tmp_path / "missing"), "cannot be executed: No such file", "noexec"),
+        ("/bin/false", "is no program for shims", "install outlive anew"),
+        ("off", "switched off", f"unset {SHIM_VARIABLE}"),
     ):
         monkeypatch.setenv(SHIM_VARIABLE, setting)
-        is_program, detail = probe_shims(str(tmp_path / "none"))
+        is_program, detail, cure = probe_shims(str(tmp_path / "none"))
         assert not is_program
         assert why in detail
+        assert what in cure
 
 
 def test_that_none_is_there_is_said_and_none_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SHIM_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    is_program, detail = probe_shims(str(tmp_path / "none"))
+    is_program, detail, cure = probe_shims(str(tmp_path / "none"))
     assert is_program == ("/bin/outlive-runner-" in detail), "only a wheel has one then"
-    assert is_program or "none was compiled" in detail
+    assert is_program or ("none was compiled" in detail and "C compiler" in cure)
     assert not (tmp_path / "cache").exists()
 
 
@@ -148,9 +150,9 @@ def test_a_keeper_that_forks_although_there_is_a_program_is_found_out(
     for setting, is_good in (("off", False), (program, True)):
         house = build(setting)
         house.wait_redundant()
-        is_program, detail = probe_shims(str(house.state_dir))
+        is_program, detail, cure = probe_shims(str(house.state_dir))
         assert is_program == is_good
-        assert is_good or "the keeper that runs" in detail
+        assert is_good or ("the keeper that runs" in detail and "outlive keeper upgrade" in cure)
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ _TASKS_EACH = 2  # the command and its shim
 _BYTES_EACH = {"program": 86 << 10, "fork": 489 << 10}
 
 
-def probe_capacity(supervisor: int | None, *, live: int, shims: str) -> tuple[int, str]:
-    """Return how many commands may live at a time, those that do included, and by which limit, in words.
+def probe_capacity(supervisor: int | None, *, live: int, shims: str) -> tuple[int, str, str]:
+    """Return how many commands may live at a time, those that do included, the limit that binds, and all of it in words.
 
     Args:
         supervisor: Its pid where a keeper runs; else what we may have ourselves stands for it.
@@ -26,9 +26,8 @@ def probe_capacity(supervisor: int | None, *, live: int, shims: str) -> tuple[in
     rooms = {name: max(live, room) for name, room in _rooms(pid, live, shims)}
     binding = min(rooms, key=lambda name: rooms[name])
     others = ", ".join(f"{name} {room}" for name, room in sorted(rooms.items(), key=lambda one: one[1])[1:4])
-    return rooms[binding], f"{rooms[binding]} commands at a time, by {binding}" + (
-        f" (then {others})" if others else ""
-    )
+    words = f"{rooms[binding]} commands at a time, by {binding}"
+    return rooms[binding], binding, f"{words} (then {others})" if others else words
 
 
 def _rooms(pid: int, live: int, shims: str) -> Iterator[tuple[str, int]]:

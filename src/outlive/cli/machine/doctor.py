@@ -41,10 +41,15 @@ def _nodes(state_dir: str) -> list[ProbeResult]:
         is_there = node["state"] == "connected"
         detail = node["address"] or "named by no setting"
         if not is_there:
-            detail += f", away since {node['since']}: {str(node['reason']).rstrip('.')} ({node['hint']})"
-        consequence = "its processes are unknown, and nothing starts there"
+            detail += f", away since {node['since']}: {str(node['reason']).rstrip('.')}"
         found.append(
-            ProbeResult(name=f"node {node['name']}", is_ok=is_there, detail=detail, consequence=consequence)
+            ProbeResult(
+                name=f"node {node['name']}",
+                is_ok=is_there,
+                detail=detail,
+                consequence="its processes are unknown, and nothing starts there",
+                cure="" if is_there else str(node["hint"]).rstrip("."),
+            )
         )
     return found
 
@@ -56,6 +61,7 @@ def _as_json(finding: ProbeResult) -> dict[str, object]:
         "importance": finding.importance,
         "detail": finding.detail,
         "consequence": finding.consequence,
+        "cure": finding.cure,
     }
 
 
@@ -73,6 +79,8 @@ def _show_table(findings: list[ProbeResult], *, is_usable: bool) -> None:
         else:
             mark = "[red]missing[/]" if finding.importance == "required" else "[yellow]degraded[/]"
             detail = f"{finding.detail}; so {finding.consequence}"
+        if not finding.is_ok and finding.cure:
+            detail += f". Cure: {finding.cure}"
         table.add_row(mark, finding.name, Text(detail))
     Console().print(table)
     degraded = sum(not finding.is_ok and finding.importance == "optional" for finding in findings)

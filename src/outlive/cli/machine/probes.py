@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from outlive.cli.machine import cures
 from outlive.cli.machine.capacity import probe_capacity
 from outlive.cli.server.keeper_client import KeeperClient
 from outlive.core.command import Profile
@@ -73,16 +74,13 @@ def _try_group(parent: str, *, needed: tuple[str, ...]) -> tuple[bool, str]:
 _PATIENCE_S = 5.0
 
 
-def probe_shims(state_dir: str) -> tuple[bool, str]:
-    """Return whether shims are a program of their own, and what there is to say about it."""
+def probe_shims(state_dir: str) -> tuple[bool, str, str]:
+    """Return whether shims are a program of their own, what there is to say about it, and what to do if they are not."""
     path = os.environ.get(SHIM_VARIABLE) or find_shim()
     if path is None:
-        return (
-            False,
-            "none is shipped for this machine, and none was compiled (`make setup` in a checkout does)",
-        )
+        return False, "none is shipped for this machine, and none was compiled", cures.SHIMS_MISSING
     if not path.startswith("/"):
-        return False, f"switched off: {SHIM_VARIABLE} is {path!r}"
+        return False, f"switched off: {SHIM_VARIABLE} is {path!r}", cures.SHIMS_SWITCHED_OFF
     try:
         done = subprocess.run(
             [path, "--version"],
@@ -92,15 +90,14 @@ def probe_shims(state_dir: str) -> tuple[bool, str]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return False, f"{path} cannot be executed: {getattr(error, 'strerror', None) or error}"
+        why = getattr(error, "strerror", None) or error
+        return False, f"{path} cannot be executed: {why}", cures.SHIMS_NOT_EXECUTED
     if done.returncode:
-        return False, f"{path} is no program for shims"
+        return False, f"{path} is no program for shims", cures.SHIMS_NOT_EXECUTED
     if keeper_status(state_dir).get("shims") == "fork":
-        return (
-            False,
-            f"{path}; but the keeper that runs was started without it, or could not execute it (see its log)",
-        )
-    return True, path
+        without = "but the keeper that runs was started without it, or could not execute it (see its log)"
+        return False, f"{path}; {without}", cures.SHIMS_OF_EARLIER_KEEPER
+    return True, path, ""
 
 
 def keeper_status(state_dir: str) -> dict[str, object]:
@@ -114,21 +111,19 @@ def keeper_status(state_dir: str) -> dict[str, object]:
 
 _Importance = Literal["required", "optional", "fact"]
 _FEW_COMMANDS = 100  # fewer at a time is worth a word
-_CANNOT_WRITE = (
-    "nothing can be started: what runs goes on, and can be read, ended and removed "
-    "(`outlive prune` frees space); or choose another --state-dir"
-)
+_CANNOT_WRITE = "nothing can be started: what runs goes on, and can be read, ended and removed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """One line of `outlive doctor`: `consequence` says what happens without it."""
+    """One line of `outlive doctor`: `consequence` says what happens without it, `cure` what to install or to set."""
 
     name: str
     is_ok: bool
     detail: str
     importance: _Importance = "optional"
     consequence: str = ""
+    cure: str = ""
 
 
 def find_out(state_dir: str) -> list[ProbeResult]:
@@ -176,14 +171,16 @@ def _desktop() -> ProbeResult:
         is_ok=reason is None,
         importance="fact",
         detail=reason or "notify-send, over the session bus",
+        cure="" if reason is None else cures.DESKTOP,
     )
 
 
-def _shims(is_program: bool, detail: str) -> ProbeResult:  # noqa: FBT001 - as it was found
+def _shims(is_program: bool, detail: str, cure: str) -> ProbeResult:  # noqa: FBT001 - as it was found
     return ProbeResult(
         name="shims",
         is_ok=is_program,
         detail=detail,
+        cure=cure,
         consequence="each is a fork of a Python process: a start costs 0.15 ms more of a processor, and a live command "
         "400 KB more",
     )
@@ -197,6 +194,7 @@ def _bounds(offers: Capabilities) -> Iterator[ProbeResult]:
         name="limits by group",
         is_ok=not missing,
         detail=", ".join(found) or "no control group can be made below the keeper's",
+        cure=cures.CURES["limits by group"] if missing else "",
         consequence=f"limits of {', '.join(missing)} hold for each process only, and where that is not possible a "
         "command with one is refused (sandbox_unavailable)",
     )
@@ -206,6 +204,7 @@ def _bounds(offers: Capabilities) -> Iterator[ProbeResult]:
                 name=f"profile {profile.value}",
                 is_ok=not obstacle,
                 detail=obstacle or _means(profile, offers),
+                cure=cures.cure_of_profile(profile, obstacle) if obstacle else "",
                 consequence="a command that asks for it is refused (sandbox_unavailable)",
             )
 
@@ -238,6 +237,7 @@ def _attempt(name: str, probe: Callable[[], str], importance: _Importance, conse
             detail=reason or str(error),
             importance=importance,
             consequence=consequence,
+            cure=cures.CURES[name],
         )
     return ProbeResult(name=name, is_ok=True, detail=detail, importance=importance)
 
@@ -338,7 +338,7 @@ def _capacity(state_dir: str, *, is_program: bool) -> ProbeResult:
     keeper = keeper_status(state_dir)
     part = keeper.get("supervisor")
     pid = part.get("pid") if isinstance(part, dict) else None
-    most, detail = probe_capacity(
+    most, limit, detail = probe_capacity(
         pid, live=int(str(keeper.get("processes", 0))), shims="program" if is_program else "fork"
     )
     return ProbeResult(
@@ -346,6 +346,7 @@ def _capacity(state_dir: str, *, is_program: bool) -> ProbeResult:
         is_ok=most >= _FEW_COMMANDS,
         detail=detail,
         consequence="more commands at a time than that are refused (process_limit), or fail to start",
+        cure=cures.cure_of_capacity(limit) if most < _FEW_COMMANDS else "",
     )
 
 
@@ -375,6 +376,7 @@ def _shell() -> ProbeResult:
         is_ok=bash is not None,
         detail=bash or "/bin/sh",
         consequence="" if bash else "command lines are read by sh: bash syntax is an error",
+        cure="" if bash else cures.CURES["shell"],
     )
 
 
@@ -390,12 +392,14 @@ def _state_folder(state_dir: str, folder: str) -> ProbeResult:
     except OSError as error:
         trouble = f", {error.strerror}"
     made_ms = (time.monotonic() - begun) * 1000
+    is_ok = not trouble and degraded is None
     return ProbeResult(
         name="state folder",
-        is_ok=not trouble and degraded is None,
+        is_ok=is_ok,
         detail=f"{f'{degraded}: ' if degraded else ''}{state_dir} ({_file_system(folder)}, {free} MiB free, a file takes {made_ms:.1f} ms{trouble})",
         importance="required",
-        consequence="" if degraded is None and not trouble else _CANNOT_WRITE,
+        consequence="" if is_ok else _CANNOT_WRITE,
+        cure="" if is_ok else cures.cure_of_state_folder(degraded, trouble),
     )
 
 
