@@ -5,23 +5,57 @@ tests/house/test_promises.py holds that every promise of a built door has a test
 Ids are stable: a promise may gain sub-ids ("S0.6.utf8"), it never changes its meaning.
 S0 = JSON-RPC over WebSocket, S1 = command tools, S3 = terminal bridge, S4 = MCP and process management,
 C = the Python client, R = REST, M = one endpoint for raw and official MCP clients, W = words that mean the same everywhere,
-T = a terminal over WebSocket, A = access, F = faults of the machine, N = notices.
+T = a terminal over WebSocket, A = access, F = faults of the machine, N = notices, V = services.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tests.promised import bridge, client, docker, jsonrpc, mcp, notices, rest, security, terminal, terminals
+from tests.promised import (
+    bridge,
+    client,
+    docker,
+    jsonrpc,
+    mcp,
+    notices,
+    rest,
+    security,
+    services,
+    terminal,
+    terminals,
+)
 
 Door = Literal[
-    "jsonrpc", "mcp", "rest", "bridge", "terminals", "client", "terminal", "docker", "security", "notices"
+    "jsonrpc",
+    "mcp",
+    "rest",
+    "bridge",
+    "terminals",
+    "client",
+    "terminal",
+    "docker",
+    "security",
+    "notices",
+    "services",
 ]
 DOORS: frozenset[str] = frozenset(get_args(Door))
 
 # A door belongs here once it is built: from then on each of its promises needs a test.
 BUILT_DOORS: frozenset[Door] = frozenset(
-    {"jsonrpc", "mcp", "rest", "bridge", "terminals", "client", "terminal", "docker", "security", "notices"}
+    {
+        "jsonrpc",
+        "mcp",
+        "rest",
+        "bridge",
+        "terminals",
+        "client",
+        "terminal",
+        "docker",
+        "security",
+        "notices",
+        "services",
+    }
 )
 
 
@@ -45,6 +79,7 @@ _BY_DOOR: Mapping[Door, Mapping[str, str]] = {
     "docker": docker.SENTENCES,
     "security": security.SENTENCES,
     "notices": notices.SENTENCES,
+    "services": services.SENTENCES,
 }
 
 PROMISES: tuple[Promise, ...] = tuple(

@@ -12,13 +12,21 @@ from outlive.client import (
     AsyncEvents,
     AsyncFollow,
     AsyncProcess,
+    AsyncProjectServices,
     Client,
     Events,
     Follow,
     Process,
+    ProjectServices,
 )
 
-_TWINS = [(AsyncClient, Client), (AsyncProcess, Process), (AsyncFollow, Follow), (AsyncEvents, Events)]
+_TWINS = [
+    (AsyncClient, Client),
+    (AsyncProcess, Process),
+    (AsyncFollow, Follow),
+    (AsyncEvents, Events),
+    (AsyncProjectServices, ProjectServices),
+]
 _PROTOCOLS = {
     "__aiter__": "__iter__",
     "__anext__": "__next__",

@@ -12,7 +12,7 @@ from outlive.config.services.env_file import parse_env_file
 from outlive.config.services.procfile import parse_procfile
 from outlive.config.services.services_file import parse_services
 from outlive.core.errors import ConfigInvalid
-from outlive.operations.services.declaration import Backoff, Readiness, ServiceRequest
+from outlive.operations.services.declaration import Backoff, ReadyWhen, ServiceRequest
 
 _WHOLE = """
 environment = { LOG = "info", LEVEL = "1" }
@@ -42,6 +42,7 @@ most = 30
 """
 
 
+@pytest.mark.promise("V.file")
 def test_a_whole_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     services = parse_services(_WHOLE, folder="/p")
@@ -51,7 +52,7 @@ def test_a_whole_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         folder="/p/db",
         environment={"LOG": "info", "LEVEL": "1"},
         env_file=("/p/shared.env",),
-        ready=Readiness(port=5432),
+        ready=ReadyWhen(port=5432),
         stop_signal="INT",
         grace=60.0,
     )
@@ -60,7 +61,7 @@ def test_a_whole_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         folder="/p",
         environment={"LOG": "info", "LEVEL": "2", "PORT": "8000"},
         env_file=("/p/shared.env", "/home/me/secret.env", "/etc/more.env"),
-        ready=Readiness(http="http://localhost:8000/"),
+        ready=ReadyWhen(http="http://localhost:8000/"),
         after=("db",),
         restart="on-failure",
         max_restarts=5,

@@ -11,8 +11,8 @@ from scripts.measure import house
 _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
-    "python files": 443,
-    "code lines": 54_100,
+    "python files": 475,
+    "code lines": 56_600,
     "people as subjects": 9,
     "modules named by a gerund": 0,
     "files under 40 lines": 8,
@@ -20,14 +20,14 @@ _AT_MOST = {
     "most files in a folder": 16,
     "classes of more than 15 public methods": 0,
     "most public methods of a class": 15,
-    "callables handed to constructors": 98,
+    "callables handed to constructors": 99,
     "constructors of more than two callables": 1,
     "files called settings.py": 2,
     "rings in C": 0,
     "files that know group_limit": 4,
     "files that know isolation": 6,
     "files that know env_secrets": 15,
-    "files that know umask": 15,
+    "files that know umask": 21,
     "files that know max_line_bytes": 10,
     "files that know relabel": 10,
     "files that know close_output": 7,

@@ -9,7 +9,7 @@ from outlive.operations.requests import convert_request
 from outlive.operations.services.declaration import (
     MAX_SERVICES,
     Backoff,
-    Readiness,
+    ReadyWhen,
     ServiceRequest,
     check_services,
     split_address,
@@ -63,7 +63,7 @@ def test_what_could_never_run_is_refused_with_a_sentence(members: dict[str, obje
 )
 def test_readiness_asks_no_address_but_those_of_this_machine(address: str) -> None:
     with pytest.raises(InvalidRequest):
-        convert_request({"http": address}, Readiness)
+        convert_request({"http": address}, ReadyWhen)
 
 
 def test_an_address_is_split_for_the_request() -> None:

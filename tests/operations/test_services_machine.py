@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from outlive.operations.services.declaration import Backoff, Readiness, ServiceRequest
+from outlive.operations.services.declaration import Backoff, ReadyWhen, ServiceRequest
 from outlive.operations.services.machine import (
     LIVING,
     AskToEnd,
@@ -21,8 +21,8 @@ from outlive.operations.services.machine import (
     WatchReadiness,
 )
 
-_PORT = Readiness(port=8000)
-_JOB = Readiness(exit=True)
+_PORT = ReadyWhen(port=8000)
+_JOB = ReadyWhen(exit=True)
 
 
 def _stack(**declared: ServiceRequest) -> tuple[Stack, list[Effect]]:

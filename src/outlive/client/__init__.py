@@ -24,7 +24,10 @@ from outlive.client.results import (
     ProcessEvent,
     ProcessInfo,
     ProcessStats,
+    ServiceInfo,
+    StackInfo,
 )
+from outlive.client.services import AsyncProjectServices, ProjectServices
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import (
     AccessDenied,
@@ -47,6 +50,7 @@ __all__ = [
     "AsyncEvents",
     "AsyncFollow",
     "AsyncProcess",
+    "AsyncProjectServices",
     "BackendUnavailable",
     "Client",
     "CommandRefused",
@@ -68,7 +72,10 @@ __all__ = [
     "ProcessInfo",
     "ProcessNotFound",
     "ProcessStats",
+    "ProjectServices",
     "ProtocolViolation",
+    "ServiceInfo",
+    "StackInfo",
     "StartFailed",
     "StartOptions",
 ]

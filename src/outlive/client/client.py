@@ -17,6 +17,7 @@ from outlive.client.options import StartOptions, execute_params
 from outlive.client.process import AsyncProcess, Process, position_of
 from outlive.client.results import PendingApproval, ProcessInfo
 from outlive.client.runtime import Runtime, blocking, run
+from outlive.client.services import AsyncProjectServices, ProjectServices
 from outlive.client.thread_runtime import ThreadRuntime
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
@@ -113,6 +114,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         self._links = Links(self._address, world, patience_s=patience_s)
         self._link = self._links.shared
         self.terminals = AsyncTerminals(self._link)
+        self.services = AsyncProjectServices(self._link)
 
     async def __aexit__(self, *_exception: object) -> None:
         """Close."""
@@ -391,6 +393,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
             world=ThreadRuntime(),
         )
         self.terminals = _Terminals(self._twin.terminals)
+        self.services = ProjectServices(self._twin.services)
 
     def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> Process:
         """Start a command and return once it runs; see `AsyncClient.start`."""

@@ -20,6 +20,8 @@ from outlive.client.results import (
     ProcessEvent,
     ProcessInfo,
     ProcessStats,
+    ServiceInfo,
+    StackInfo,
     Stream,
 )
 from outlive.core.cursor import Cursor
@@ -204,6 +206,7 @@ def read_error(error: _Object) -> OutliveError:
 
 # The wire's names of members that are called otherwise here, in units or as claims.
 _WIRE_NAMES = {
+    "is_blocked": "blocked",
     "is_complete": "completed",
     "is_stalled": "stalled",
     "is_detached": "detached",
@@ -219,8 +222,10 @@ _WIRE_NAMES = {
 # How members are read that are no plain JSON here; null stays None.
 _READERS: Mapping[str, Callable[[Any], object]] = {
     "cursor": Cursor.parse,
-    **dict.fromkeys(("created_at", "started_at", "ended_at", "since", "expires_at"), datetime.fromisoformat),
-    **dict.fromkeys(("features", "secret_names", "pids", "ports", "argv", "variables"), tuple),
+    **dict.fromkeys(
+        ("created_at", "started_at", "ended_at", "since", "expires_at", "until"), datetime.fromisoformat
+    ),
+    **dict.fromkeys(("features", "secret_names", "pids", "ports", "argv", "variables", "after"), tuple),
 }
 
 
@@ -257,6 +262,19 @@ def read_info(view: _Object) -> ProcessInfo:
 def read_approval(view: _Object) -> PendingApproval:
     """Return a command that waits for an approval, as `approvals` shows it."""
     return _read(PendingApproval, view)
+
+
+def read_stacks(result: _Object) -> list[StackInfo]:
+    """Return services as every method about them answers."""
+    return [
+        _read(StackInfo, stack, services=tuple(_read_service(one) for one in stack["services"]))
+        for stack in result["stacks"]
+    ]
+
+
+def _read_service(view: _Object) -> ServiceInfo:
+    exit_code, exit_signal = _read_end(view["exit_code"])
+    return _read(ServiceInfo, view, exit_code=exit_code, exit_signal=exit_signal)
 
 
 def read_page(result: _Object, cursor: Cursor) -> Page:

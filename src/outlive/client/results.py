@@ -189,6 +189,45 @@ class PendingApproval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceInfo:
+    """One service of a project at one moment. Times are aware UTC.
+
+    `state` is one of waiting, starting, running (and not ready yet), ready, backing_off, stopping, stopped, failed, done; `since`
+    then. `process_id` is its newest process, `restarts` counts the starts by its policy. `until`: when it is started
+    again (backing_off), or killed (stopping). `exit_code` or `exit_signal` is of its last end, `error` why that was not its own, or
+    why it could not be started. `is_blocked`: it waits for one of `after` that will not be ready.
+    """
+
+    name: str
+    state: str
+    command: str
+    process_id: str | None
+    restarts: int
+    since: datetime
+    until: datetime | None
+    exit_code: int | None
+    exit_signal: int | None
+    error: str | None
+    after: tuple[str, ...]
+    is_blocked: bool
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more happens to it by itself."""
+        return self.is_blocked or self.state in {"stopped", "failed", "done"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackInfo:
+    """The services of one project, in the order of its file; `revision` is another number after each change."""
+
+    folder: str
+    project: str
+    revision: int
+    services: tuple[ServiceInfo, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEvent:
     """One event; `at` is aware UTC.
 

@@ -61,6 +61,11 @@ class Layout:
         return f"{self.root}/notices"
 
     @property
+    def services(self) -> str:
+        """Folder of projects' services, a file for each principal and project."""
+        return f"{self.root}/services"
+
+    @property
     def notes(self) -> str:
         """Folder of the guardian's notes about commands it reaped, named <pid>.<start ticks>."""
         return f"{self.root}/notes"
@@ -124,6 +129,11 @@ class Layout:
     def server_stopped(self) -> str:
         """Exists after an ordered stop of the server, with the boot id; `discovery.ownership` reads it."""
         return f"{self.root}/server.stopped"
+
+    @property
+    def server_wanted(self) -> str:
+        """Exists while services are wanted: the guardian starts a server that was killed again."""
+        return f"{self.root}/server.wanted"
 
     @property
     def operator_settings(self) -> str:

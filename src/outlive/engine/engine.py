@@ -33,6 +33,7 @@ from outlive.engine.records import Records
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.recovery.recovery import Recovery
 from outlive.engine.recovery.upkeep import Upkeep
+from outlive.engine.services.services import Services
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.grants import Grants
@@ -45,6 +46,7 @@ from outlive.keeper.common.disk import Reserve, probe
 from outlive.store.owed_notices import OwedNotices
 from outlive.store.queue_store import QueueStore
 from outlive.store.registry import Registry
+from outlive.store.service_files import ServiceFiles
 
 
 class Engine:
@@ -72,6 +74,7 @@ class Engine:
         grants: The tokens that commands get.
         sandboxes: The bounds that commands get.
         redaction: What is hidden in output and texts.
+        services: Keeps projects' services running.
         reconciliation: What is not known yet after a start of the server.
     """
 
@@ -119,6 +122,14 @@ class Engine:
             backend, settings, queue=self.queue, questions=self.questions, events=self.events
         )
         self.bulk = BulkControls(self.controls, self._processes, reconciliation=self.reconciliation)
+        self.services = Services(
+            ServiceFiles(self._layout, fit=Reserve(root).fit),
+            starts=self.starts,
+            controls=self.controls,
+            queries=self.queries,
+            events=self.events,
+            grace_s=settings.grace_s,
+        )
         self.records = Records(
             self._registry,
             self._upkeep,
@@ -257,6 +268,7 @@ class Engine:
         await self._backend.open(self._table)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         self._pending.begin(tasks)
+        await self.services.open(tasks)
         self.questions.begin(tasks)
         for task in (
             tasks.create_task(self._recovery.run(), name="engine recovery"),
@@ -266,6 +278,7 @@ class Engine:
         ):
             stack.callback(task.cancel)
         stack.callback(self._limits.close)
+        stack.callback(self.services.close)
         stack.callback(self.questions.close)
         stack.callback(self.approvals.close)
 
@@ -275,4 +288,5 @@ class Engine:
         # Only now is known how many of each group run.
         self.queue.begin()
         self.approvals.begin()
+        self.services.begin()
         await self._upkeep.run(self.settings.retention, interval_s=self.settings.retention_interval_s)

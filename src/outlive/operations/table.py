@@ -10,6 +10,7 @@ from types import MappingProxyType
 import msgspec
 
 from outlive.operations.controls import Approving, Changes, Control, Denial, Resize, SignalRequest
+from outlive.operations.services.requests import DownRequest, RestartRequest, UpRequest
 from outlive.operations.start import RunOptions
 from outlive.policy.access import Scope
 
@@ -69,6 +70,10 @@ _ALL = (
     _runs("terminal_write", "Type into a terminal, whatever runs there."),
     _runs("terminal_resize", "Set a terminal's size.", Resize),
     _runs("terminal_close", "Close a terminal: its shell and what runs in it end."),
+    _runs("services_up", "Make a project's services run as they are declared.", UpRequest),
+    _runs("services_down", "Stop a project's services, those that wait for others first.", DownRequest),
+    _runs("services_restart", "End a project's services and start them again.", RestartRequest),
+    _reads("services_list", "List services, at once or after news of them."),
     _reads("health", "Say how the server is."),
 )
 OPERATIONS: Mapping[str, Operation] = MappingProxyType({one.name: one for one in _ALL})

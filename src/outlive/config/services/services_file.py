@@ -15,7 +15,7 @@ from outlive.core.errors import ConfigInvalid, InvalidRequest
 from outlive.operations.requests import convert_request
 from outlive.operations.services.declaration import (
     Backoff,
-    Readiness,
+    ReadyWhen,
     ServiceRequest,
     check_services,
     did_you_mean,
@@ -27,7 +27,7 @@ _SERVICES = "services"
 _SHARED = ("environment", "env_file")
 _MEMBERS = ServiceRequest.__struct_fields__
 _NESTED: Mapping[str, tuple[str, ...]] = {
-    "ready": Readiness.__struct_fields__,
+    "ready": ReadyWhen.__struct_fields__,
     "backoff": Backoff.__struct_fields__,
 }
 _HINT = "docs/services.md lists what a service may have."

@@ -238,6 +238,8 @@ class RestRoute:
             return "documents"
         if self.path.startswith("/v1/terminals"):
             return "terminals"
+        if self.path.startswith("/v1/services"):
+            return "services"
         return "processes" if self.path.startswith("/v1/") else "probes" if self.operation else ""
 
 

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocketClose
 
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
-from outlive.frontends.rest import documents, processes, terminals
+from outlive.frontends.rest import documents, processes, services, terminals
 from outlive.frontends.rest.door import ALIVE, READY, RestSettings, found_so_far
 from outlive.frontends.rest.follow import EVENTS, follow, follow_socket
 from outlive.frontends.rest.openapi import make_document, render_page
@@ -25,6 +25,7 @@ from outlive.frontends.rest.routes import WEBSOCKET, Members, RestCall, RestCont
 from outlive.operations import answers as shared
 from outlive.operations.controls import CONTROLS
 from outlive.operations.schemas import Schema, reference
+from outlive.operations.services.requests import StackList
 from outlive.policy.access import Scope
 from outlive.protocols.rest import answers
 from outlive.server.http.boundary import ErrorBoundary
@@ -92,6 +93,7 @@ _PAGES = (shared.OutputPage, answers.MatchPage)
 _INPUT = {"description": "The bytes themselves, whatever type they claim to be.", "content": _BYTES}
 
 _ALL, _ONE, _APPROVAL = "/v1/processes", "/v1/processes/{process_id}", "/v1/approvals/{process_id}"
+_SERVICES = "/v1/services"
 _TERMINALS, _TERMINAL = "/v1/terminals", "/v1/terminals/{terminal_id}"
 _ASYNC = "/api/async"
 _BY_PID, _BY_ID = f"{_ASYNC}/process/terminate_by_pid/", f"{_ASYNC}/process/terminate/{{process_id}}/"
@@ -128,6 +130,11 @@ ROUTES: tuple[RestRoute, ...] = (
     *(
         RestRoute("POST", f"{_TERMINAL}/{name}", operation, handler, answer, _STATE)
         for name, operation, handler, answer in terminals.VERBS
+    ),
+    RestRoute("GET", _SERVICES, "services_list", services.list_services, StackList),
+    *(
+        RestRoute("POST", f"{_SERVICES}/{name}", operation, handler, StackList, (404, *_DISK))
+        for name, operation, handler in services.VERBS
     ),
     # Before the path with a parameter, which would take it, too.
     RestRoute("POST", _BY_PID, "control", documents.terminate_by_pid, answers.Terminated, (404, *_STATE)),

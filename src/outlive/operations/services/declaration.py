@@ -31,7 +31,7 @@ ServiceName = Annotated[str, Meta(pattern=SERVICE_NAME_PATTERN)]
 RestartPolicy = Literal["no", "on-failure", "always"]
 
 
-class Readiness(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class ReadyWhen(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """When a service is ready; exactly one of these."""
 
     port: Annotated[Port | None, Meta(description="It listens on this TCP port.")] = None
@@ -104,7 +104,7 @@ class ServiceRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_f
         Meta(description="Files with further variables, read at each start and kept nowhere."),
     ] = ()
     ready: Annotated[
-        Readiness | None, Meta(description="When it is ready; as soon as it runs, if left out.")
+        ReadyWhen | None, Meta(description="When it is ready; as soon as it runs, if left out.")
     ] = None
     after: Annotated[
         tuple[ServiceName, ...], Meta(description="Services that have to be ready before it starts.")

@@ -6,7 +6,7 @@ seconds, so that a rest that began before a crash ends when it would have ended,
 process is started: repeating that start starts nothing twice.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -143,13 +143,11 @@ class Stack:
         """Whether a service waits for one that will not be ready without a request."""
         one = self.services[name]
         return one.phase is ServicePhase.WAITING and any(
-            self._is_hopeless(other) or self.is_blocked(other)
+            (self.services[other].phase in _OVER and not _is_satisfied(self.services[other]))
+            or self.is_blocked(other)
             for other in one.declared.after
             if other in self.services
         )
-
-    def _is_hopeless(self, name: str) -> bool:
-        return not self._is_satisfied(name) and self.services[name].phase in _OVER
 
     # -- what is asked for
 
@@ -170,7 +168,9 @@ class Stack:
                     declared=one, phase=phase, is_wanted=name in wanted, since=now
                 )
             elif name in wanted:
-                self._want(name, known, one, now)
+                was = known.declared
+                if _want(known, one, now):
+                    self._ask_to_end(name, known, was, now)
             elif known.phase not in LIVING:
                 known.declared = one
                 known.is_removed = False
@@ -181,16 +181,6 @@ class Stack:
         order = [*declared, *(self.services.keys() - declared.keys())]
         self.services = {name: self.services[name] for name in order}
         return self._go_on(now)
-
-    def _want(self, name: str, known: ServiceState, declared: ServiceRequest, now: float) -> None:
-        was = known.declared
-        is_changed = was != declared
-        known.declared, known.is_wanted, known.is_removed = declared, True, False
-        if known.phase in _OVER or (is_changed and known.phase not in LIVING):
-            known.restarts = known.tries = 0
-            _enter(known, ServicePhase.WAITING, now)
-        elif is_changed and known.phase in _RUNS:
-            self._ask_to_end(name, known, was, now)
 
     def down(self, names: Iterable[str], now: float, *, grace_s: float | None = None) -> list[Effect]:
         """Stop services, those that wait for others first; none named: all. `grace_s` takes the place of each one's own.
@@ -226,7 +216,7 @@ class Stack:
             return []
         one.error = None
         _enter(one, ServicePhase.RUNNING if one.declared.ready is not None else ServicePhase.READY, now)
-        return self._go_on(now) + self._watched(name, one)
+        return self._go_on(now) + _watched(name, one)
 
     def found(self, name: str, process_id: str, now: float) -> list[Effect]:
         """Take over that a process of an earlier server's time lives, and go on with it where that server has ended."""
@@ -236,15 +226,11 @@ class Stack:
         if one.phase is ServicePhase.STARTING:
             return self.started(name, process_id, now)
         if one.phase is not ServicePhase.STOPPING:
-            return self._watched(name, one)
+            return _watched(name, one)
         if one.until is None:
             return [KillProcess(name, process_id)]
         # Whether the signal was sent is not known; a second one does no harm.
         return [AskToEnd(name, process_id, one.declared.stop_signal, max(0.0, one.until - now))]
-
-    def _watched(self, name: str, one: ServiceState) -> list[Effect]:
-        is_watched = one.phase is ServicePhase.RUNNING and not one.declared.is_job
-        return [WatchReadiness(name, one.process_id)] if is_watched and one.process_id is not None else []
 
     def ready(self, name: str, process_id: str, now: float) -> list[Effect]:
         """Take over that a process is ready."""
@@ -264,22 +250,8 @@ class Stack:
         elif not one.is_wanted:
             _enter(one, ServicePhase.STOPPED, now)
         else:
-            self._follow_policy(one, end, now)
+            _follow_policy(one, end, now)
         return self._go_on(now)
-
-    def _follow_policy(self, one: ServiceState, end: ServiceEnd, now: float) -> None:
-        declared = one.declared
-        is_success = end.exit_code == 0
-        if end.ran_s >= declared.backoff.most:
-            one.tries = 0
-        is_again = declared.restart == "always" or (declared.restart == "on-failure" and not is_success)
-        if not is_again:
-            _enter(one, ServicePhase.DONE if is_success else ServicePhase.FAILED, now)
-        elif declared.max_restarts is not None and one.tries >= declared.max_restarts:
-            _enter(one, ServicePhase.FAILED, now)
-        else:
-            _enter(one, ServicePhase.BACKING_OFF, now, until=now + declared.backoff.after(one.tries))
-            one.tries += 1
 
     def tick(self, now: float) -> list[Effect]:
         """Do what is due."""
@@ -317,7 +289,9 @@ class Stack:
         """Take one step with a service; return whether it took one."""
         if not one.is_wanted:
             return self._move_down(name, one, now)
-        if one.phase is not ServicePhase.WAITING or not all(map(self._is_satisfied, one.declared.after)):
+        if one.phase is not ServicePhase.WAITING or not all(
+            _is_satisfied(self.services.get(other)) for other in one.declared.after
+        ):
             return False
         one.process_id, one.grace_s = self._ids(), None
         _enter(one, ServicePhase.STARTING, now)
@@ -327,7 +301,8 @@ class Stack:
     def _move_down(self, name: str, one: ServiceState, now: float) -> bool:
         if one.phase in _RUNS:
             # What is to stop, too, and starts after this one, stops before it.
-            if any(not other.is_wanted and other.phase in LIVING for other in self._dependents(name)):
+            others = [other for other in self.services.values() if name in other.declared.after]
+            if any(not other.is_wanted and other.phase in LIVING for other in others):
                 return False
             self._ask_to_end(name, one, one.declared, now)
             return True
@@ -339,24 +314,49 @@ class Stack:
             return True
         return False
 
-    def _dependents(self, name: str) -> Iterator[ServiceState]:
-        return (one for one in self.services.values() if name in one.declared.after)
-
-    def _is_satisfied(self, name: str) -> bool:
-        """Whether what starts after a service may start."""
-        one = self.services.get(name)
-        if one is None:
-            return True
-        ready = one.declared.ready
-        if one.phase is ServicePhase.READY:
-            return True
-        return one.phase is ServicePhase.DONE and (ready is None or ready.exit)
-
     def _ask_to_end(self, name: str, one: ServiceState, declared: ServiceRequest, now: float) -> None:
         assert one.process_id is not None
         grace_s = next(said for said in (one.grace_s, declared.grace, self._grace_s) if said is not None)
         _enter(one, ServicePhase.STOPPING, now, until=now + grace_s)
         self._effects.append(AskToEnd(name, one.process_id, declared.stop_signal, grace_s))
+
+
+def _want(known: ServiceState, declared: ServiceRequest, now: float) -> bool:
+    """Take over what is declared of a service now; return whether its process has to end for that."""
+    is_changed = known.declared != declared
+    known.declared, known.is_wanted, known.is_removed = declared, True, False
+    if known.phase in _OVER or (is_changed and known.phase not in LIVING):
+        known.restarts = known.tries = 0
+        _enter(known, ServicePhase.WAITING, now)
+    return is_changed and known.phase in _RUNS
+
+
+def _follow_policy(one: ServiceState, end: ServiceEnd, now: float) -> None:
+    declared = one.declared
+    is_success = end.exit_code == 0
+    if end.ran_s >= declared.backoff.most:
+        one.tries = 0
+    is_again = declared.restart == "always" or (declared.restart == "on-failure" and not is_success)
+    if not is_again:
+        _enter(one, ServicePhase.DONE if is_success else ServicePhase.FAILED, now)
+    elif declared.max_restarts is not None and one.tries >= declared.max_restarts:
+        _enter(one, ServicePhase.FAILED, now)
+    else:
+        _enter(one, ServicePhase.BACKING_OFF, now, until=now + declared.backoff.after(one.tries))
+        one.tries += 1
+
+
+def _watched(name: str, one: ServiceState) -> list[Effect]:
+    is_watched = one.phase is ServicePhase.RUNNING and not one.declared.is_job
+    return [WatchReadiness(name, one.process_id)] if is_watched and one.process_id is not None else []
+
+
+def _is_satisfied(one: ServiceState | None) -> bool:
+    """Whether what starts after a service may start; nothing waits for one that is gone."""
+    if one is None or one.phase is ServicePhase.READY:
+        return True
+    ready = one.declared.ready
+    return one.phase is ServicePhase.DONE and (ready is None or ready.exit)
 
 
 def _enter(one: ServiceState, phase: ServicePhase, now: float, *, until: float | None = None) -> None:

@@ -18,7 +18,8 @@ from outlive.core.command import Command
 from outlive.core.process import WaitUntil
 from outlive.core.terminal import Form
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial
-from outlive.operations.requests import Bytes, ProjectFilter, Text, Timeout, WaitSeconds, Words
+from outlive.operations.requests import Bytes, ProjectFilter, ProjectFolder, Text, Timeout, WaitSeconds, Words
+from outlive.operations.services.requests import DownRequest, RestartRequest, UpRequest
 from outlive.operations.start import StartOptions, check_one_way, check_words
 from outlive.protocols.jsonrpc.views import Encoding
 from outlive.protocols.terminal.requests import (
@@ -116,6 +117,19 @@ BODIES: Mapping[type[msgspec.Struct], dict[str, Any]] = MappingProxyType(
         **{shape: {"examples": [example]} for shape, example in CONTROLS.values()},
         Approving: {"examples": [{"digest": "0f" * 32}]},
         Denial: {"examples": [{"reason": "Not on a Friday."}]},
+        UpRequest: {
+            "examples": [
+                {
+                    "folder": "/srv/shop",
+                    "services": {
+                        "db": {"command": "postgres -D data", "ready": {"port": 5432}},
+                        "web": {"command": ["./serve"], "after": ["db"], "restart": "on-failure"},
+                    },
+                }
+            ]
+        },
+        DownRequest: {"examples": [{"folder": "/srv/shop"}]},
+        RestartRequest: {"examples": [{"folder": "/srv/shop", "names": ["web"]}]},
         SyncRequest: {"examples": [{"command": "uname -a"}]},
         BackgroundRequest: {"examples": [{"command": "sleep 60", "timeout": 120}]},
         NewTerminalRequest: {"examples": [{"terminal_name": "build", "cwd": "/srv"}]},
@@ -228,6 +242,18 @@ class WriteParameters(OfProcess, kw_only=True, frozen=True):
     """How a body is written to a process's input."""
 
     eof: Annotated[bool, Meta(description="Close the input behind these bytes.")] = False
+
+
+class ServicesParameters(msgspec.Struct, kw_only=True, frozen=True):
+    """Which services to show, and how long to wait for news."""
+
+    folder: Annotated[
+        ProjectFolder | None, Meta(description="Only those of this project; all of yours, if left out.")
+    ] = None
+    revision: Annotated[
+        int | None, Meta(description="With folder: answer once they have another revision than this.")
+    ] = None
+    wait_s: Annotated[WaitSeconds, Meta(description="Seconds that it waits for that at most.")] = 0.0
 
 
 class WaitParameters(OfProcess, kw_only=True, frozen=True):

@@ -1,0 +1,122 @@
+"""A project's services as the client sees them: `AsyncProjectServices`, and `ProjectServices`, which blocks (docs/services.md).
+
+What a project declares is passed on as it is: the server checks it, once, for every door.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from outlive.client.link import ANSWER_S, Link
+from outlive.client.messages import read_stacks
+from outlive.client.results import StackInfo
+from outlive.client.runtime import blocking
+
+_Stacks = list[StackInfo]
+
+
+class AsyncProjectServices:
+    """Brings services up, stops, restarts and lists them; made by `AsyncClient`.
+
+    `folder` is the one in which the project's file lies, absolute; it names the project's services.
+    """
+
+    def __init__(self, link: Link) -> None:
+        """Send requests over the client's own connection."""
+        self._link = link
+
+    async def up(
+        self,
+        folder: str,
+        services: Mapping[str, Mapping[str, Any]],
+        *,
+        names: Sequence[str] = (),
+        project: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        umask: int | None = None,
+        nice: int | None = None,
+    ) -> StackInfo:
+        """Start what is new or has ended, restart what has changed, stop what is gone; return once that has begun.
+
+        Args:
+            folder: The project's folder.
+            services: All services of the project by name, as docs/services.md has them.
+            names: Only these, with what they wait for.
+            project: Where their processes have names and short ids; the folder by default.
+            environment: What each of them begins with. It is kept, so it holds no secrets.
+            umask: Permissions that their new files do not get; the server's by default.
+            nice: What they begin with; the server's by default.
+
+        Raises:
+            InvalidRequest: A declaration makes no sense.
+            CommandRefused: This caller may not do that to what runs.
+            LimitExceeded: Too many projects have services.
+        """
+        params = {
+            "folder": folder,
+            "services": {name: dict(one) for name, one in services.items()},
+            "names": list(names),
+            "project": project,
+            "environment": dict(environment or {}),
+            "umask": None if umask is None else f"{umask:03o}",
+            "nice": nice,
+        }
+        return await self._one("services_up", params)
+
+    async def down(
+        self, folder: str, *, names: Sequence[str] = (), grace_s: float | None = None
+    ) -> StackInfo:
+        """Stop services, those that wait for others first; return once that has begun.
+
+        Args:
+            folder: The project's folder.
+            names: Only these.
+            grace_s: Seconds until KILL instead of each service's own; 0 kills.
+
+        Raises:
+            ProcessNotFound: There are no such services.
+        """
+        return await self._one("services_down", {"folder": folder, "names": list(names), "grace": grace_s})
+
+    async def restart(self, folder: str, *, names: Sequence[str] = ()) -> StackInfo:
+        """End services and start them again; what does not run is started. Return once that has begun.
+
+        Raises:
+            ProcessNotFound: There are no such services.
+            BackendUnavailable: `server_lost`: whether it was begun is not known.
+        """
+        params = {"folder": folder, "names": list(names)}
+        return await self._one("services_restart", params, is_repeatable=False)
+
+    async def list(
+        self, folder: str | None = None, *, revision: int | None = None, wait_s: float = 0.0
+    ) -> _Stacks:
+        """Return services of this user: of one project, or of all.
+
+        Args:
+            folder: Only those of this project; empty where it has none.
+            revision: With `folder`: return once they have another revision than this one,
+            wait_s: or after so many seconds.
+
+        Cancellation: safe.
+        """
+        params = {"folder": folder, "revision": revision, "wait_s": wait_s}
+        return read_stacks(await self._link.request("services_list", params, answer_s=ANSWER_S + wait_s))
+
+    async def _one(
+        self, method: str, params: Mapping[str, object], *, is_repeatable: bool = True
+    ) -> StackInfo:
+        (stack,) = read_stacks(await self._link.request(method, params, is_repeatable=is_repeatable))
+        return stack
+
+
+class ProjectServices:
+    """`AsyncProjectServices` for programs without an event loop."""
+
+    def __init__(self, services: AsyncProjectServices) -> None:
+        """Made by `Client`."""
+        self._twin = services
+
+    up = blocking(AsyncProjectServices.up)
+    down = blocking(AsyncProjectServices.down)
+    restart = blocking(AsyncProjectServices.restart)
+    list = blocking(AsyncProjectServices.list)

@@ -1,0 +1,1 @@
+"""Services of projects: what `operations.services` decides is carried out here, through starts and controls."""
