@@ -18,6 +18,7 @@ _OF_THIS_MACHINE = frozenset(
         "config",
         "containers",
         "doctor",
+        "down",
         "install",
         "keeper",
         "mcp",
@@ -27,6 +28,7 @@ _OF_THIS_MACHINE = frozenset(
         "service",
         "token",
         "uninstall",
+        "up",
     }
 )
 

@@ -212,12 +212,17 @@ def last_lines(process: Process) -> list[str]:
     return [plain(line.rpartition("\r")[2], 200) for line in lines if line.strip()]
 
 
+def plain_fields(value: object) -> dict[str, object]:
+    """Return the fields of a value of the client's as JSON shows them."""
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type] # a dataclass
+
+
 def view(info: ProcessInfo) -> dict[str, object]:
     """Return a process as JSON shows it: the fields of `ProcessInfo`, times in ISO 8601 (UTC), the cursor as text.
 
     `reachable` stands there as at every other door: only where it is false.
     """
-    shown = {field.name: _plain(getattr(info, field.name)) for field in fields(info)}
+    shown = plain_fields(info)
     return shown if shown.pop("is_reachable") else {**shown, "reachable": False}
 
 

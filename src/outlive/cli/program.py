@@ -55,6 +55,13 @@ PROGRAM = Group(
             "Bring a running process to the foreground. Its last lines, what follows, your keys, its exit code.",
             "verbs.attach:attach",
         ),
+        Verb(
+            "up",
+            "Run a project's services with their output before you, or (-d) until they are ready.",
+            "services.up:up",
+        ),
+        Verb("down", "Stop a project's services.", "services.down:down"),
+        Verb("restart", "End some of a project's services and start them again.", "services.down:restart"),
         Verb("ps", "List processes, newest first.", "verbs.ps:ps"),
         Verb(
             "logs",

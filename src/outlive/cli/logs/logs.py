@@ -16,7 +16,7 @@ from outlive.discovery.state_folder import layout_of
 
 
 @takes(
-    NAME,
+    NAME._replace(metavar="[ID]", is_required=False, note="default: all services of this project"),
     switch("--follow", "-f", about="Go on until the end."),
     option(
         "--since",
@@ -35,7 +35,7 @@ from outlive.discovery.state_folder import layout_of
     ),
     *SERVER,
 )
-def logs(*, name: str, stream: str, server: ServerFlags, **wanted: object) -> int:
+def logs(*, name: str | None, stream: str, server: ServerFlags, **wanted: object) -> int:
     """Print output; return 1 when a text was looked for and not found."""
     if stream not in {"stdout", "stderr", "both"}:
         raise UsageError("Invalid value for --stream: stdout, stderr or both")
@@ -43,7 +43,18 @@ def logs(*, name: str, stream: str, server: ServerFlags, **wanted: object) -> in
     if wanted["unfiltered"] and (wanted["follow"] or stream == "stderr"):
         raise UsageError("--unfiltered is one stream of an ended process: leave out --follow and --stream")
     view = LogView(stream=stream, as_json=server.as_json, **wanted)  # type: ignore[arg-type] # the parser has typed them
+    if name is None:
+        return _show_services(view, server)
     return _show(layout_of(server.state_dir), name, view, server)
+
+
+def _show_services(view: LogView, server: ServerFlags) -> int:
+    from outlive.cli.processes import connected  # noqa: PLC0415 -- start-up time
+    from outlive.cli.services.project_file import needed_stack  # noqa: PLC0415 -- as above
+    from outlive.cli.services.service_logs import show_services  # noqa: PLC0415 -- as above
+
+    with connected(server) as client:
+        return show_services(client, needed_stack(client), view)
 
 
 def _show(layout: Layout, name: str, view: LogView, server: ServerFlags) -> int:

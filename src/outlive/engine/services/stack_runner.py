@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from outlive.core.errors import OutliveError
 from outlive.core.identity import RANDOM_BYTES, new_process_id
-from outlive.core.lifecycle import State
+from outlive.core.lifecycle import Cause, State
 from outlive.engine.processes.process import Process, until
 from outlive.engine.services.readiness import until_ready
 from outlive.engine.services.service_processes import ServiceParts, ServiceProcesses
@@ -177,7 +177,11 @@ class StackRunner:
         if record.started_at is not None and record.ended_at is not None:
             ran_s = max(0.0, (record.ended_at - record.started_at).total_seconds())
         end = ServiceEnd(
-            exit_code=record.exit_code, exit_signal=record.exit_signal, error=record.error, ran_s=ran_s
+            exit_code=record.exit_code,
+            is_cancelled=record.cause is Cause.CANCEL,
+            exit_signal=record.exit_signal,
+            error=record.error,
+            ran_s=ran_s,
         )
         await self.take(lambda stack, now: stack.ended(name, process.process_id, end, now))
 

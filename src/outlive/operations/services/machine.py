@@ -101,12 +101,16 @@ Effect = StartService | AskToEnd | KillProcess | WatchReadiness
 
 
 class ServiceEnd(msgspec.Struct, kw_only=True, frozen=True):
-    """How a process has ended; `ran_s` is how long it ran. Both codes None: nothing knows, or it was never started."""
+    """How a process has ended; `ran_s` is how long it ran. Both codes None: nothing knows, or it was never started.
+
+    `is_cancelled`: a caller has ended it by itself, and not by way of its service.
+    """
 
     exit_code: int | None = None
     exit_signal: int | None = None
     error: str | None = None
     ran_s: float = 0.0
+    is_cancelled: bool = False
 
 
 # Between the signal and KILL, where neither the service nor the server says how long.
@@ -247,7 +251,8 @@ class Stack:
         one.exit_code, one.exit_signal, one.error = end.exit_code, end.exit_signal, end.error
         if one.phase is ServicePhase.STOPPING:
             _enter(one, ServicePhase.WAITING if one.is_wanted else ServicePhase.STOPPED, now)
-        elif not one.is_wanted:
+        elif not one.is_wanted or end.is_cancelled:
+            one.is_wanted = False  # what a person has stopped stays stopped
             _enter(one, ServicePhase.STOPPED, now)
         else:
             _follow_policy(one, end, now)

@@ -1,0 +1,1 @@
+"""`outlive up`, `down`, `restart`, and `logs` of a project's services."""

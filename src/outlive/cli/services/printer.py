@@ -1,0 +1,104 @@
+"""Lines of several services on one terminal: each with its service's name before it, in a colour of its own: `ServicePrinter`.
+
+And the words for what a service does: `sentence`. Pure but for the writing.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+from outlive.client import ServiceInfo
+
+# ECMA-48: cyan, yellow, green, magenta, blue, then their bright twins. Red stays for errors.
+_COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")
+_MAX_LINE = 64 * 1024  # what has no newline by then is shown as a line
+
+
+class ServicePrinter:
+    """Takes output in pieces and prints whole lines; used by several threads."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Make room for these names."""
+        names = [*names]
+        self._width = max(map(len, names), default=0)
+        is_coloured = (
+            sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        )
+        self._colours = {
+            name: _COLOURS[place % len(_COLOURS)] if is_coloured else "" for place, name in enumerate(names)
+        }
+        self._begun: dict[tuple[str, str], bytes] = {}
+        self._lock = threading.Lock()
+
+    def feed(self, name: str, stream: str, data: bytes) -> None:
+        """Print the lines that are complete with these bytes of one stream of a service."""
+        with self._lock:
+            lines = (self._begun.pop((name, stream), b"") + data).split(b"\n")
+            rest = lines.pop()
+            if len(rest) > _MAX_LINE:
+                lines.append(rest)
+            elif rest:
+                self._begun[name, stream] = rest
+            if lines:
+                self._write(name, lines)
+
+    def finish(self, name: str) -> None:
+        """Print what has no newline yet: nothing follows."""
+        with self._lock:
+            for key in [one for one in self._begun if one[0] == name]:
+                self._write(name, [self._begun.pop(key)])
+
+    def say(self, name: str, text: str) -> None:
+        """Print a line about a service on stderr, where no program takes it for output."""
+        with self._lock:
+            sys.stdout.flush()
+            sys.stderr.write(f"{self._prefix(name)}* {text}\n")
+            sys.stderr.flush()
+
+    def _write(self, name: str, lines: Iterable[bytes]) -> None:
+        prefix = self._prefix(name).encode()
+        sys.stdout.flush()
+        sys.stdout.buffer.write(b"".join(b"%s%s\n" % (prefix, line.rstrip(b"\r")) for line in lines))
+        sys.stdout.buffer.flush()
+
+    def _prefix(self, name: str) -> str:
+        words = f"{name.ljust(self._width)} |"
+        colour = self._colours.get(name, "")
+        return f"\x1b[{colour}m{words}\x1b[0m " if colour else f"{words} "
+
+
+def sentence(one: ServiceInfo, others: Mapping[str, ServiceInfo], *, now: datetime | None = None) -> str:
+    """Return what a service does, in some words."""
+    match one.state:
+        case "backing_off":
+            left_s = 0.0 if one.until is None else (one.until - (now or datetime.now(UTC))).total_seconds()
+            return f"{_end(one)}; starts again in {max(0.0, left_s):.1f} s (restart {one.restarts + 1})"
+        case "failed":
+            return f"failed: {_end(one)}"
+        case "stopped" if one.exit_code is not None or one.exit_signal is not None:
+            return f"stopped: {_end(one)}"
+        case "done":
+            return "done: exit code 0"
+        case "waiting":
+            late = [name for name in one.after if name in others and not _is_there(others[name])]
+            return f"waits for {', '.join(late)}" + (", in vain" if one.is_blocked else "")
+        case "running":
+            return "runs, and is not ready yet"
+        case "ready":
+            return "is ready" + (f" (restarts: {one.restarts})" if one.restarts else "")
+        case state:
+            return state
+
+
+def _is_there(one: ServiceInfo) -> bool:
+    return one.state in {"ready", "done"}
+
+
+def _end(one: ServiceInfo) -> str:
+    if one.exit_code is not None:
+        return f"exit code {one.exit_code}"
+    if one.exit_signal is not None:
+        return f"signal {one.exit_signal}"
+    return (one.error or "it ended").rstrip(".")

@@ -1,0 +1,90 @@
+"""The file in which a project declares its services, found from the current folder upwards, and read.
+
+What is in it belongs to `config.services`.
+"""
+
+import os
+from typing import NamedTuple
+
+from outlive.client import Client, StackInfo
+from outlive.config.services import procfile, services_file
+from outlive.core.errors import ConfigInvalid
+from outlive.discovery.project import project_root
+from outlive.operations.services.declaration import ServiceRequest
+
+FILE_NAMES = (services_file.FILE_NAME, procfile.FILE_NAME)
+
+
+class DeclaredProject(NamedTuple):
+    """A project's services: `folder` is the one in which the file lies, `project` where their processes have their names."""
+
+    folder: str
+    project: str
+    services: dict[str, ServiceRequest]
+
+
+def find_file(folder: str) -> str | None:
+    """Return the nearest file between a folder and its project's root; in one folder the TOML file comes first."""
+    folder = os.path.realpath(folder)
+    root = project_root(folder)
+    while True:
+        for name in FILE_NAMES:
+            if os.path.isfile(path := os.path.join(folder, name)):
+                return path
+        if folder in {root, "/"}:
+            return None
+        folder = os.path.dirname(folder)
+
+
+def read_project(path: str | None) -> DeclaredProject:
+    """Return the services of a file; without one of the current folder's project.
+
+    Raises:
+        ConfigInvalid: There is no file, it cannot be read, or it declares what makes no sense.
+    """
+    found = find_file(os.getcwd()) if path is None else os.path.realpath(path)
+    if found is None:
+        raise ConfigInvalid(
+            "config_invalid",
+            f"Here is no {FILE_NAMES[0]} and no {FILE_NAMES[1]}, nor above, up to the project's root.",
+            hint='Write one: [services.web] and command = "./server" below it (docs/services.md), or pass -f FILE.',
+        )
+    try:
+        with open(found, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise ConfigInvalid("config_invalid", f"{found} cannot be read: {reason}.") from error
+    folder, name = os.path.split(found)
+    if name.endswith(".toml"):
+        services = services_file.parse_services(text, folder=folder, file=name)
+    else:
+        has_env_file = os.path.isfile(os.path.join(folder, procfile.ENV_FILE))
+        services = procfile.parse_procfile(text, folder=folder, file=name, has_env_file=has_env_file)
+    return DeclaredProject(folder, project_root(folder), services)
+
+
+def known_stack(client: Client, path: str | None = None) -> StackInfo | None:
+    """Return the services that the server knows of the current folder's project, or of the one that a file lies in; None: of none.
+
+    A project whose file is gone is found, too: by the nearest folder that has services.
+    """
+    here = os.path.realpath(os.getcwd() if path is None else os.path.dirname(os.path.abspath(path)))
+    file = find_file(here) if path is None else None
+    if file is not None:
+        here = os.path.dirname(file)
+    above = [one for one in client.services.list() if here == one.folder or here.startswith(f"{one.folder}/")]
+    return max(above, key=lambda one: len(one.folder), default=None)
+
+
+def needed_stack(client: Client, path: str | None = None) -> StackInfo:
+    """Return them.
+
+    Raises:
+        ConfigInvalid: The server knows none.
+    """
+    found = known_stack(client, path)
+    if found is None:
+        text = "This project has no services that run, or ran."
+        raise ConfigInvalid("config_invalid", text, hint="`outlive up -d` starts what its file declares.")
+    return found

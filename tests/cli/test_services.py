@@ -1,0 +1,261 @@
+"""`outlive up`, `down`, `restart` and `logs` as a user of foreman, overmind or process-compose tries them."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from outlive.client import Client, ServiceInfo
+from tests.support.server import OutliveServer, outlive_command, run_outlive
+
+pytestmark = pytest.mark.promise("V.cli")
+
+_PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def project(tmp_path: Path, served: OutliveServer) -> Iterator[Path]:
+    """A project's folder; its services are stopped at the end."""
+    folder = tmp_path / "shop"
+    (folder / ".git").mkdir(parents=True)
+    yield folder
+    with Client(served.state_dir, start_server=False) as client:
+        for stack in client.services.list(str(folder)):
+            client.services.down(stack.folder, grace_s=0)
+
+
+def _write(folder: Path, text: str, name: str = "outlive.processes.toml") -> None:
+    (folder / name).write_text(text)
+
+
+def _run(folder: Path, served: OutliveServer, *words: str) -> subprocess.CompletedProcess[str]:
+    return run_outlive(*words, state_dir=served.state_dir, cwd=folder)
+
+
+@contextmanager
+def _foreground(
+    folder: Path, served: OutliveServer, *words: str
+) -> Iterator[tuple["subprocess.Popen[str]", Callable[[str], str]]]:
+    """Run a verb beside the test; yield it and what reads its lines up to one that contains a text."""
+    environment = {**os.environ, "OUTLIVE_STATE_DIR": str(served.state_dir)}
+    process = subprocess.Popen(
+        [*outlive_command(), *words],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    read = process.stdout.readline
+    unseen: list[str] = []  # lines of several services come in any order
+
+    def until(text: str) -> str:
+        for line in unseen:
+            if text in line:
+                unseen.remove(line)
+                return line
+        while line := read():
+            if text in line:
+                return line
+            unseen.append(line)
+        raise AssertionError(f"{text!r} was never printed")
+
+    with process:
+        try:
+            yield process, until
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def _services(
+    folder: Path, served: OutliveServer, claim: Callable[[dict[str, ServiceInfo]], bool]
+) -> dict[str, ServiceInfo]:
+    """Return the services once a claim holds."""
+    deadline = time.monotonic() + _PATIENCE_S
+    with Client(served.state_dir, start_server=False) as client:
+        revision: int | None = None
+        found: dict[str, ServiceInfo] = {}
+        while time.monotonic() < deadline:
+            (stack,) = client.services.list(str(folder), revision=revision, wait_s=5)
+            found = {one.name: one for one in stack.services}
+            if claim(found):
+                return found
+            revision = stack.revision
+    raise AssertionError(found)
+
+
+_SHOP = """
+[services.db]
+command = "echo db is up; exec sleep 600"
+ready = { text = "db is up" }
+
+[services.web]
+command = "echo web sees $KIND; exec sleep 600"
+environment = { KIND = "shop" }
+after = "db"
+"""
+
+
+def test_up_d_returns_when_all_are_ready_and_down_when_all_have_ended(
+    project: Path, served: OutliveServer
+) -> None:
+    _write(project, _SHOP)
+    (project / "deeper").mkdir()
+    up = _run(project / "deeper", served, "up", "-d")
+    assert (up.returncode, sorted(up.stdout.splitlines())) == (0, ["db  is ready", "web  is ready"])
+    listed = _run(project, served, "ps", "--project")
+    assert listed.stdout.count("running") == 2
+    assert _run(project, served, "logs").stdout == "db  | db is up\nweb | web sees shop\n"
+    again = json.loads(_run(project, served, "up", "-d", "--json").stdout)
+    assert [(one["name"], one["state"]) for one in again["services"]] == [("db", "ready"), ("web", "ready")]
+    down = _run(project, served, "down")
+    assert (down.returncode, down.stdout) == (0, "web  stopped: signal 15\ndb  stopped: signal 15\n")
+    assert _run(project, served, "ps", "--project").stdout == ""
+
+
+def test_up_d_says_which_services_will_not_be_ready(project: Path, served: OutliveServer) -> None:
+    _write(
+        project,
+        '[services.move]\ncommand="exit 3"\nready={exit=true}\n[services.web]\ncommand="sleep 9"\nafter="move"\n',
+    )
+    up = _run(project, served, "up", "-d")
+    assert (up.returncode, sorted(up.stdout.splitlines())) == (
+        1,
+        ["move  failed: exit code 3", "web  waits for move, in vain"],
+    )
+
+
+def test_up_d_says_what_is_not_ready_when_the_time_is_up(project: Path, served: OutliveServer) -> None:
+    _write(project, '[services.web]\ncommand="sleep 600"\nready={text="never"}\n')
+    up = _run(project, served, "up", "-d", "--timeout", "0.5")
+    assert up.returncode == 124
+    assert "web  runs, and is not ready yet" in up.stderr
+    assert "1 of 1 are not ready" in up.stderr
+
+
+def test_up_shows_the_output_of_all_and_ctrl_c_stops_them(project: Path, served: OutliveServer) -> None:
+    _write(project, _SHOP + "\n[services.odd]\ncommand=\"printf 'no newline'; sleep 0.2\"\n")
+    with _foreground(project, served, "up") as (process, until):
+        assert until("db is up") == "db  | db is up\n"
+        assert until("web sees") == "web | web sees shop\n"
+        assert until("web | *") == "web | * is ready\n"
+        process.send_signal(signal.SIGINT)
+        until("stopping the services")
+        until("db  | * stopped: signal 15")
+        assert process.wait(_PATIENCE_S) == 130
+    assert {one.state for one in _services(project, served, lambda _: True).values()} <= {"stopped", "done"}
+
+
+def test_a_second_ctrl_c_kills(project: Path, served: OutliveServer) -> None:
+    _write(
+        project,
+        '[services.deaf]\ncommand="trap \'\' TERM; echo up; while :; do sleep 0.1; done"\ngrace="1h"\n',
+    )
+    with _foreground(project, served, "up") as (process, until):
+        until("deaf | up")
+        process.send_signal(signal.SIGINT)
+        until("stopping the services")
+        process.send_signal(signal.SIGINT)
+        until("killing them")
+        until("deaf | * stopped: signal 9")
+        assert process.wait(_PATIENCE_S) == 130
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+def test_services_outlive_a_closed_terminal_and_a_killed_up(
+    project: Path, served: OutliveServer, number: signal.Signals
+) -> None:
+    _write(project, _SHOP)
+    with _foreground(project, served, "up") as (process, until):
+        until("web | *")
+        process.send_signal(number)
+        assert process.wait(_PATIENCE_S) == -number
+    found = _services(project, served, lambda _: True)
+    assert {one.state for one in found.values()} == {"ready"}
+
+
+def test_up_ends_with_the_first_failure_once_all_have_ended(project: Path, served: OutliveServer) -> None:
+    _write(project, "ok: true\nbad: echo $PORT; exit 7\n", "Procfile")
+    with _foreground(project, served, "up") as (process, until):
+        assert until("bad | 5") == "bad | 5100\n"
+        assert process.wait(_PATIENCE_S) == 7
+
+
+def test_output_goes_on_after_a_restart(project: Path, served: OutliveServer) -> None:
+    _write(
+        project,
+        '[services.web]\ncommand="echo run; sleep 0.2; exit 1"\nrestart="always"\nbackoff={first="0.2s"}\n',
+    )
+    with _foreground(project, served, "up") as (process, until):
+        for _ in range(3):
+            until("web | run")
+        assert "starts again in" in until("web | * exit code 1")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(_PATIENCE_S) == 143
+
+
+def test_logs_f_follows_all_services_across_a_restart(project: Path, served: OutliveServer) -> None:
+    _write(project, _SHOP)
+    _run(project, served, "up", "-d")
+    with _foreground(project, served, "logs", "-f") as (process, until):
+        until("db  | db is up")
+        until("web | web sees shop")
+        restarted = _run(project, served, "restart", "db")
+        assert (restarted.returncode, restarted.stdout) == (0, "db  is ready\n")
+        until("db  | db is up")
+        _run(project, served, "down")
+        assert process.wait(_PATIENCE_S) == 0
+
+
+def test_what_a_person_stops_by_its_process_stays_stopped(project: Path, served: OutliveServer) -> None:
+    _write(project, '[services.web]\ncommand="sleep 600"\nrestart="always"\nbackoff={first=0.05}\n')
+    _run(project, served, "up", "-d")
+    process_id = _services(project, served, lambda _: True)["web"].process_id
+    assert process_id is not None
+    assert _run(project, served, "stop", process_id).returncode == 0
+    found = _services(project, served, lambda one: one["web"].state == "stopped")
+    assert found["web"].process_id == process_id
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, ["outlive.processes.toml", "Procfile"]),
+        ("[services.web]\ncomand='x'", ["line 2", "'comand'", "Did you mean 'command'"]),
+        ("[services.web]\ncommand='x'\nafter='wbe'", ["line 3", "'wbe'", "Did you mean 'web'"]),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(
+    project: Path, served: OutliveServer, text: str | None, words: list[str]
+) -> None:
+    if text is not None:
+        _write(project, text)
+    done = _run(project, served, "up", "-d")
+    assert done.returncode == 1
+    for word in words:
+        assert word in done.stderr
+
+
+def test_a_service_that_there_is_not_is_named(project: Path, served: OutliveServer) -> None:
+    _write(project, _SHOP)
+    _run(project, served, "up", "-d")
+    for verb in (["restart", "wbe"], ["down", "wbe"], ["up", "-d", "wbe"]):
+        done = _run(project, served, *verb)
+        assert (done.returncode, "Did you mean 'web'" in done.stderr) == (1, True), done.stderr
+
+
+def test_another_file_is_read_where_it_is_named(project: Path, served: OutliveServer, tmp_path: Path) -> None:
+    _write(project, "one: echo at $PWD; sleep 600", "Other")
+    up = _run(tmp_path, served, "up", "-d", "-f", "shop/Other")
+    assert up.stdout == "one  is ready\n"
+    assert _run(project, served, "logs").stdout == f"one | at {project}\n"
+    assert _run(tmp_path, served, "down", "-f", "shop/Other").stdout == "one  stopped: signal 15\n"
