@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from outlive import __version__
-from outlive.cli.examples import EXAMPLES
-from outlive.cli.man_page import man_page
+from outlive.cli.help.examples import EXAMPLES
+from outlive.cli.help.man_page import man_page
 from outlive.cli.program import PROGRAM, Group, parameters_of
 
 

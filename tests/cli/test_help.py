@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.examples import EXAMPLES
-from outlive.cli.help_page import group_page
+from outlive.cli.help.examples import EXAMPLES
+from outlive.cli.help.help_page import group_page
 from outlive.cli.parser import parse
 from outlive.cli.program import PROGRAM, Group, Verb
 from outlive.core.errors import SLUGS

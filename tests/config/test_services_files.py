@@ -44,7 +44,7 @@ most = 30
 
 @pytest.mark.promise("V.file")
 def test_a_whole_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("HOME", "/h/me")
     services = parse_services(_WHOLE, folder="/p")
     assert list(services) == ["db", "web"]
     assert services["db"] == ServiceRequest(
@@ -60,7 +60,7 @@ def test_a_whole_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         command="python -m http.server $PORT",
         folder="/p",
         environment={"LOG": "info", "LEVEL": "2", "PORT": "8000"},
-        env_file=("/p/shared.env", "/home/me/secret.env", "/etc/more.env"),
+        env_file=("/p/shared.env", "/h/me/secret.env", "/etc/more.env"),
         ready=ReadyWhen(http="http://localhost:8000/"),
         after=("db",),
         restart="on-failure",

@@ -12,7 +12,7 @@ _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
     "python files": 475,
-    "code lines": 56_600,
+    "code lines": 57_600,
     "people as subjects": 9,
     "modules named by a gerund": 0,
     "files under 40 lines": 8,

@@ -6,7 +6,7 @@ process is named, a server that runs is asked for those of the current folder's 
 
 from collections.abc import Sequence
 
-from outlive.cli.help_page import shortened
+from outlive.cli.help.help_page import shortened
 from outlive.cli.output import plain, show
 from outlive.cli.parameters import Parameter
 from outlive.cli.program import PROGRAM, Group, Verb, parameters_of

@@ -65,8 +65,8 @@ def _run_verb(verb: Verb, path: str, words: Sequence[str]) -> int:
         return action.call(given)
     except HelpAsked:
         # Start-up time: it breaks lines, which takes `textwrap`.
-        from outlive.cli.examples import EXAMPLES  # noqa: PLC0415
-        from outlive.cli.help_page import help_page  # noqa: PLC0415
+        from outlive.cli.help.examples import EXAMPLES  # noqa: PLC0415
+        from outlive.cli.help.help_page import help_page  # noqa: PLC0415
 
         about = f"{verb.about}\n\n{action.more}" if action.more else verb.about
         examples = EXAMPLES.get(path.removeprefix(f"{NAME} "), ())
@@ -86,7 +86,7 @@ def _use_server(given: Mapping[str, str | None]) -> None:
 
 
 def _group_page(group: Group, path: str) -> str:
-    from outlive.cli.help_page import group_page  # noqa: PLC0415 -- as above
+    from outlive.cli.help.help_page import group_page  # noqa: PLC0415 -- as above
 
     verbs = [(one.name, one.about) for one in group.verbs]
     common = SERVER if group is PROGRAM else ()
@@ -96,7 +96,7 @@ def _group_page(group: Group, path: str) -> str:
 
 
 def _refuse(path: str, parameters: Sequence[Parameter], error: UsageError, *, is_group: bool) -> int:
-    from outlive.cli.help_page import usage  # noqa: PLC0415 -- as above
+    from outlive.cli.help.help_page import usage  # noqa: PLC0415 -- as above
 
     say(f"{usage(path, parameters, is_group=is_group)}\nTry '{path} --help' for help.\n\nError: {error}")
     return _MISTAKE

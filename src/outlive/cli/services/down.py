@@ -3,7 +3,7 @@
 from outlive.cli.parameters import SERVER, ServerFlags, places, seconds, switch, takes
 from outlive.cli.processes import connected
 from outlive.cli.services.project_file import needed_stack
-from outlive.cli.services.settling import settle
+from outlive.cli.services.settlement import settle
 from outlive.cli.services.up import FILE
 
 _TIMEOUT = seconds("--timeout", about="Wait no longer; 124 then.", to="timeout_s", default=60.0)

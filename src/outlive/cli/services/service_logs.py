@@ -6,7 +6,7 @@ from outlive.cli.logs.log_view import LogView
 from outlive.cli.parameters import UsageError
 from outlive.cli.services.output_follow import ServiceFollow, tail_cursor
 from outlive.cli.services.printer import ServicePrinter
-from outlive.cli.services.settling import until_settled
+from outlive.cli.services.settlement import until_settled
 from outlive.client import BEGINNING, Client, Cursor, OutliveError, Output, StackInfo
 
 _DRAIN_S = 5.0

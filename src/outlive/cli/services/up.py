@@ -15,7 +15,7 @@ from outlive.cli.parameters import SERVER, ServerFlags, UsageError, option, plac
 from outlive.cli.services.output_follow import ServiceFollow
 from outlive.cli.services.printer import ServicePrinter
 from outlive.cli.services.project_file import DeclaredProject, read_project
-from outlive.cli.services.settling import all_view, settle, until_settled
+from outlive.cli.services.settlement import all_view, settle, until_settled
 from outlive.client import BEGINNING, Client, Cursor, OutliveError, StackInfo
 from outlive.core.command import listed_environment
 from outlive.discovery.own_kind import own_nice, own_umask

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from outlive.cli.help_page import flag_words, usage
+from outlive.cli.help.help_page import flag_words, usage
 from outlive.cli.parameters import Parameter
 
 

@@ -1,0 +1,1 @@
+"""Help pages, manual pages and the examples in both."""
