@@ -105,6 +105,7 @@ def test_a_hint_names_the_filter(line: str) -> None:
         "make | tail -5\necho x",
         "make |& tail -5; echo x",
         "(make) | grep x && echo found",
+        "echo $(env | grep -c x)",
         "echo 'a | tail -5'",
     ],
 )

@@ -26,7 +26,7 @@ _PATTERN_NAMES = frozenset({"grep", "egrep", "fgrep"})
 _WITH_VALUE = frozenset({"-n", "-c", "-e", "-A", "-B", "-C", "-m"})
 _HINTED = re.compile(r"(?<!\|)\|&?\s*((tail|head|grep|egrep|fgrep|rg)(?:\s[^\n]*)?)\Z")
 _QUOTED = re.compile(r"""'[^']*'|"[^"]*"|\\.""")
-_GOES_ON = re.compile(r"[;&|]")
+_GOES_ON = re.compile(r"[;&|)`]")
 _MOST_SHOWN = 60  # characters of the filter in a hint
 
 
