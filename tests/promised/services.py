@@ -11,5 +11,6 @@ SENTENCES: Mapping[str, str] = {
     "V.inside": "For a caller inside of what runs here the server asks no address, and nothing weaker than it is ended.",
     "V.doors": "JSON-RPC, REST and the Python client take and show the same of services, and refuse the same.",
     "V.file": "outlive.processes.toml and Procfile are read; a mistake is named with its line and member.",
+    "V.return": "A server that is killed while services are wanted comes back by itself, but not after an ordered stop.",
     "V.cli": "up, down, restart, logs and ps do at the command line what users of process managers expect.",
 }

@@ -17,6 +17,7 @@ from outlive.core.layout import Layout
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.files import write_whole
 from outlive.keeper.common.kernel import BOOT_ID
+from outlive.keeper.common.server_marks import is_stopped, unit_file
 from outlive.keeper.common.spawn import SERVICE_VARIABLE
 
 _SYSTEM_UNITS = "/etc/systemd/system/"
@@ -102,7 +103,7 @@ class Ownership:
     @property
     def is_stopped(self) -> bool:
         """Whether an operator has stopped the last server since this machine was booted."""
-        return _read(self._layout.server_stopped) == BOOT_ID.encode()
+        return is_stopped(self._layout)
 
     def note_service(self, environ: Mapping[str, str]) -> None:
         """Record the unit that has started this server as the folder's owner; without a unit, remove the record."""
@@ -119,14 +120,8 @@ class Ownership:
 
     def service(self) -> OwningUnit | None:
         """Return the unit that owns this folder; None when none does, or its file is gone."""
-        raw = _read(self._layout.service)
-        if raw is None:
-            return None
-        try:
-            path = str(json.loads(raw)["unit_file"])
-        except (ValueError, LookupError, TypeError):
-            return None
-        if not os.path.exists(path):
+        path = unit_file(self._layout)
+        if path is None:
             return None
         unit = os.path.basename(path)
         scope = "" if path.startswith(_SYSTEM_UNITS) else "--user "

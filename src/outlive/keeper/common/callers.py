@@ -232,9 +232,18 @@ class Descent:
 class Ancestry:
     """Judges processes. A verdict "outside" stays valid: a process never gets new ancestors, it can only lose the nearest."""
 
-    def __init__(self, sessions: Callable[[Collection[int]], Collection[int]]) -> None:
-        """Take a function that returns those of the given POSIX sessions that are the keeper's, or a command's."""
+    def __init__(
+        self,
+        sessions: Callable[[Collection[int]], Collection[int]],
+        *,
+        outside: Collection[tuple[int, int]] = frozenset(),
+    ) -> None:
+        """Take a function that returns those of the given POSIX sessions that are the keeper's, or a command's.
+
+        `outside` are processes (pid, start ticks) that the keeper has started and that are no commands; more may come.
+        """
         self._sessions = sessions
+        self._exempt = outside
         # Processes found outside, by pid and start ticks. True: judged itself; False: only an ancestor of one that was.
         self._outside: dict[tuple[int, int], bool] = {}
 
@@ -243,11 +252,13 @@ class Ancestry:
         first = _look(pid)
         if first is None:
             return Descent([], is_inside=None)
+        if (pid, first.ticks) in self._exempt:
+            return Descent([], is_inside=False, is_known=True)
         if (pid, first.ticks) in self._outside:
             is_known = self._outside.pop((pid, first.ticks))
             self._outside[pid, first.ticks] = True  # put at the end: it was used, so it is forgotten last
             return Descent([], is_inside=False, is_known=is_known)
-        chain = lineage(first, known=self._outside)
+        chain = lineage(first, known={*self._outside, *self._exempt} if self._exempt else self._outside)
         if chain is None:
             return Descent([], is_inside=None)
         if self._sessions({one.session for one in chain} - {0}):  # 0: a session that a pid namespace hides

@@ -17,6 +17,8 @@ import sys
 
 _ENTRY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+# What a server that the guardian starts needs besides: the user, and which configuration files count.
+_OF_SERVERS = ("USER", "LOGNAME", "SHELL", "XDG_CONFIG_HOME", "OUTLIVE_CONFIG")
 _PASSED_PREFIX = "OUTLIVE_KEEPER_"
 # How many descriptors a command may open unless it asks for more: the soft limit of the process that started our first
 # process. Server and supervisor raise their own limit, and a command must not inherit that.
@@ -45,7 +47,7 @@ def keeper_environment(role: str) -> dict[str, str]:
     env = {
         name: value
         for name, value in os.environ.items()
-        if name in _PASSED_ON or name in _TEST_ONLY or name.startswith(_PASSED_PREFIX)
+        if name in _PASSED_ON or name in _OF_SERVERS or name in _TEST_ONLY or name.startswith(_PASSED_PREFIX)
     }
     env.setdefault(SOFT_LIMIT_VARIABLE, str(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
     if role == "guardian":

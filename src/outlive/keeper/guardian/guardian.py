@@ -1,11 +1,11 @@
 """The guardian: the small clean process that makes shims, and starts the supervisor again when it ends.
 
-It keeps no state. It is a subreaper: it adopts commands whose shim died, and leaves a note of how each of them ended.
+It keeps no state. Where services are wanted it starts the server again, too (`server_starter`). It is a subreaper: it adopts commands whose shim died, and leaves a note of how each of them ended.
 Guardian and supervisor start each other again, each by a spawn (the supervisor is never forked). The guardian never touches
 a command or its output; shims and the supervisor do.
 
 Packets on guardian.sock, from the supervisor: `fork` or `exec` with one descriptor for each new shim (its link), `pong`,
-`retire`. To the supervisor: `hello PID [exec] forked`, `ping`, and `forked` once the links of a request are closed here.
+`retire`. To the supervisor: `hello PID [exec] forked`, `ping`, `server PID TICKS` for a server that it has started, and `forked` once the links of a request are closed here.
 `exec` asks for shims that are a program of their own (`common.spawn`). A hello without the word `exec`, also a later
 one, says that there is no such program; then an `exec` is carried out as a `fork`.
 """
@@ -36,6 +36,7 @@ from outlive.keeper.common.spawn import (
 )
 from outlive.keeper.common.standard_files import log, use_standard_files
 from outlive.keeper.guardian import shim
+from outlive.keeper.guardian.server_starter import ServerStarter
 from outlive.keeper.guardian.shim_maker import ShimMaker
 from outlive.protocols.frames import ExitRecord, encode_exit
 
@@ -130,6 +131,7 @@ class Guardian:
         self._leaves_at = math.inf  # after a SIGTERM: leave at this time, or when the supervisor has ended
         program = ShimProgram(layout.root, self._proof.fileno())
         self._maker = ShimMaker(own_shim, program, self._own, log=log, given_up=self._greet)
+        self._servers = ServerStarter(layout, self._own)
         self._wake = wake
         self._has_offered = False
         self._poll = select.poll()
@@ -174,6 +176,9 @@ class Guardian:
 
     def _greet(self) -> None:
         self._has_offered = self._maker.executes
+        # Before the hello, behind which the supervisor asks for shims.
+        if self._servers.introduction:
+            self._say(self._servers.introduction)
         self._say(b"hello %d%s forked" % (os.getpid(), b" exec" if self._has_offered else b""))
 
     def _say(self, words: bytes) -> None:
@@ -241,6 +246,8 @@ class Guardian:
     def _tick(self) -> bool:
         if time.monotonic() > self._leaves_at:
             return False
+        if not self._is_leaving() and self._servers.tick(time.monotonic()):
+            self._say(self._servers.introduction)
         if self._supervisor is None:
             return self._wait_alone()
         if self._unanswered >= _HUNG_TICKS:

@@ -184,8 +184,13 @@ class ControlClients:
         caller.close()
         return None
 
-    def judge_again(self) -> None:
-        """Judge all clients once more, and drop those that turn out to live inside: more is known now."""
+    def judge_again(self, servers: Collection[int] = ()) -> None:
+        """Judge all clients once more, and drop those that turn out to live inside: more is known now.
+
+        Also those that were taken for commands, and are `servers`, by pid: they connect again.
+        """
+        for client in [one for one in self._clients if one.is_inside and one.caller.pid in servers]:
+            self.drop(client)
         for client in [one for one in self._clients if not one.is_inside]:
             client.judge(self._tree_of(client.caller))
             if client.is_inside:  # its requests that still wait are refused with it

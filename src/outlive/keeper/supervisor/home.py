@@ -6,6 +6,7 @@ import select
 from outlive.core.layout import Layout
 from outlive.keeper.common.folder_identity import moved_to
 from outlive.keeper.common.locks import is_in_place
+from outlive.keeper.common.server_marks import is_server_wanted
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment, spawn_detached
 
 _GUARDIAN_PATIENCE_MS = 5000  # the guardian was asked to end, which takes milliseconds; its lock ends with it
@@ -41,6 +42,10 @@ class Home:
         except OSError:
             return False
         return (found.st_ino, found.st_dev) == self._identity
+
+    def is_server_wanted(self) -> bool:
+        """Return whether the folder's server has to be started again when it is gone."""
+        return is_server_wanted(self._layout)
 
     def has_moved(self) -> bool:
         """Return whether the folder is at another path now; a copy does not count, and a deleted folder is at no path."""

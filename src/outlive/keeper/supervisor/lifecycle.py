@@ -146,7 +146,8 @@ class Lifecycle:
         # Servers that have not got the sync mark; None once everything live is known.
         self._unsynced: list[ControlClient] | None = []
         self._last_seen = time.monotonic()
-        self._ancestry = Ancestry(self._of_ours)
+        self._ancestry = Ancestry(self._of_ours, outside=guardian.servers)
+        self._known_servers: set[tuple[int, int]] = set()
         loop.later(_LOOK_S, self._look_idle)
         loop.later(_LOOK_S, self._refill)
 
@@ -286,8 +287,12 @@ class Lifecycle:
         self._loop.later(_REFILL_S if goes_on else _LOOK_S, self._refill)
 
     def _look_idle(self) -> None:
-        """End when there is nothing to keep and no client is connected."""
+        """End when there is nothing to keep and no client is connected, and no server is to come back."""
         self._loop.later(_LOOK_S, self._look_idle)
+        if self._clients is not None and (new := self._guardian.servers - self._known_servers):
+            self._known_servers |= new
+            # One that connected before its guardian did was taken for a command; it connects again.
+            self._clients.judge_again({pid for pid, _ in new})
         if not self._home.is_here():
             if self._home.has_moved():
                 log("the state folder was moved: going on there")
@@ -301,5 +306,9 @@ class Lifecycle:
         now = time.monotonic()
         if self._table or (self._clients is not None and len(self._clients)):
             self._last_seen = now
+        elif self._home.is_server_wanted():
+            self._last_seen = (
+                now  # all services rest: their server has to find a guardian that starts it again
+            )
         elif now - self._last_seen > _IDLE_S:
             self.retire(lambda _reply: None, is_end=True)

@@ -78,6 +78,8 @@ class GuardianLink:
         # After a SIGTERM: a guardian that ends now got one, too, and is not started again.
         self.is_leaving = False
         self.spawned: set[int] = set()  # guardians that are children of this process
+        # Servers that a guardian has started, by pid and start ticks: they live in no command's tree.
+        self.servers: set[tuple[int, int]] = set()
         self.met: set[int] = set()  # pids of all guardians that have made shims for us
 
     def begin(self) -> None:
@@ -154,6 +156,10 @@ class GuardianLink:
             self._reports_forked = b"forked" in words
             self.can_execute = b"exec" in words
             self._connected()
+        elif message.startswith(b"server "):
+            pid, ticks = map(int, message.split()[1:])
+            self.servers.add((pid, ticks))
+            self.spawned.add(pid)  # it becomes a child of ours when its guardian dies
         elif message == b"forked":
             self._forking -= 1
         elif message == b"ping":

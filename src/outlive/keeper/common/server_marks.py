@@ -1,0 +1,36 @@
+"""What the marks in the state folder say about its server: whether one is wanted, was stopped in order, or belongs to a unit.
+
+Read by the guardian, which starts a wanted server again; written by the server (`store.service_files`, `discovery.ownership`).
+"""
+
+import json
+import os
+
+from outlive.core.layout import Layout
+from outlive.keeper.common.files import read_small
+from outlive.keeper.common.kernel import BOOT_ID
+
+
+def is_server_wanted(layout: Layout) -> bool:
+    """Return whether a server that is gone has to be started again from here.
+
+    Not after an ordered stop, which counts until the next boot, and not where a service manager does it (decision 141).
+    """
+    return os.path.exists(layout.server_wanted) and not is_stopped(layout) and unit_file(layout) is None
+
+
+def is_stopped(layout: Layout) -> bool:
+    """Return whether an operator has stopped the last server since this machine was booted."""
+    return read_small(layout.server_stopped) == BOOT_ID.encode()
+
+
+def unit_file(layout: Layout) -> str | None:
+    """Return the path of the unit's file that owns the folder's server; None when none does, or the file is gone."""
+    raw = read_small(layout.service)
+    if raw is None:
+        return None
+    try:
+        path = str(json.loads(raw)["unit_file"])
+    except (ValueError, LookupError, TypeError):
+        return None
+    return path if os.path.exists(path) else None

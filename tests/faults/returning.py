@@ -1,0 +1,29 @@
+"""A server that comes back by itself: which process serves a state folder, and its end."""
+
+import os
+import signal
+from pathlib import Path
+
+from outlive.core.layout import Layout
+from outlive.keeper.common.locks import holder_of
+from tests.keeper.client import until
+from tests.support.processes import is_alive
+
+
+def server_pid(state_dir: Path) -> int:
+    """Return the pid of the server that serves a state folder now; 0 for none."""
+    return holder_of(Layout(str(state_dir)).server_lock) or 0
+
+
+def until_back(state_dir: Path, *, after: int) -> int:
+    """Return the pid of a server once one listens that is another than `after`."""
+    until(lambda: server_pid(state_dir) not in {0, after}, "another server", patience_s=60)
+    return server_pid(state_dir)
+
+
+def stop_server(state_dir: Path) -> None:
+    """Stop whichever server serves a state folder, in order, and wait for its end."""
+    pid = server_pid(state_dir)
+    if pid:
+        os.kill(pid, signal.SIGTERM)
+        until(lambda: not is_alive(pid), "the end of the server", patience_s=60)
