@@ -75,7 +75,7 @@ def enter(section: Section, trials: Sequence[Trial]) -> None:
         done_by.setdefault(trial.server, set()).add(trial.task)
     for server in done_by:
         mine = [trial for trial in trials if trial.server == server]
-        section.add(f"{server}: schema", "tokens", value=mine[0].schema_tokens)
+        section.add(f"{server}: schema", "tokens", value=max(one.schema_tokens for one in mine))
         for group, is_held_out in ((_CORE, False), (_HELD_OUT, True)):
             for chosen in _runs([trial for trial in mine if TASKS[trial.task].is_held_out is is_held_out]):
                 _enter_run(section, f"{server}: {group}", chosen)

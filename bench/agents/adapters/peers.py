@@ -183,7 +183,7 @@ class TerminalMcpAdapter(Adapter):
             text=text,
             state="ended" if is_over else "running",
             handle=named,
-            has_output=use.tool != "session_create",
+            has_output=bool(answer.get("output")),
         )
 
     def wait(
@@ -197,6 +197,10 @@ class TerminalMcpAdapter(Adapter):
             arguments |= {"pattern": re.escape(until), "timeout": round(seconds, 1)}
             return ToolUse(tool="session_wait_for", arguments=arguments)
         return ToolUse(tool="session_read", arguments={**arguments, "timeout": round(seconds, 1)})
+
+    def peek(self, handle: str) -> ToolUse | None:
+        """See `Adapter.peek`: the screen has what was printed before a wait began to listen."""
+        return ToolUse(tool="session_read", arguments={"session_id": handle, "mode": "snapshot"})
 
     def send(self, handle: str, text: str) -> ToolUse | None:
         """See `Adapter.send`."""
