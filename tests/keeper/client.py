@@ -30,6 +30,7 @@ from outlive.protocols.keeper import (
     encode_spec,
 )
 from tests.support.doorbells import Doorbell, decode_doorbells
+from tests.support.processes import pause_after
 
 Reply = dict[str, object]
 _T = TypeVar("_T")
@@ -59,10 +60,12 @@ def new_id() -> ProcessId:
 def until(found: Callable[[], _T | None], what: str, *, patience_s: float = PATIENCE_S) -> _T:
     """Poll until `found()` is true and return it."""
     deadline = time.monotonic() + patience_s
-    while not (result := found()):
+    while True:
+        begun = time.process_time()
+        if result := found():
+            return result
         assert time.monotonic() < deadline, f"waited {patience_s:.0f} s in vain: {what}"
-        time.sleep(0.005)
-    return result
+        time.sleep(pause_after(time.process_time() - begun, least_s=0.005))
 
 
 class KeeperClient:

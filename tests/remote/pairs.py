@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from outlive.client import Client, Output, Process
+from tests.support.processes import pause_after
 from tests.support.server import OutliveServer, free_port, run_outlive
 
 PATIENCE_S = 20.0
@@ -27,9 +28,12 @@ def a_token(server: OutliveServer, name: str, scope: str = "run") -> str:
 def wait_until(claim: Callable[[], object], *, patience_s: float = PATIENCE_S) -> None:
     """Return once `claim` holds (blocks)."""
     deadline = time.monotonic() + patience_s
-    while not claim():
+    while True:
+        begun = time.process_time()
+        if claim():
+            return
         assert time.monotonic() < deadline, "it did not become true in time"
-        time.sleep(0.01)
+        time.sleep(pause_after(time.process_time() - begun, least_s=0.01))
 
 
 def output_of(process: Process) -> tuple[bytes, bytes]:

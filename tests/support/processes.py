@@ -15,6 +15,7 @@ import anyio
 
 PATIENCE_S = 15.0
 _POLL_S = 0.01
+_LONGEST_PAUSE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,14 @@ def of_state_folder(state_dir: Path) -> dict[int, str]:
     return found
 
 
+def pause_after(looked_s: float, *, least_s: float) -> float:
+    """Return how long to pause after a look that took so much processor time: a fifth of a core is spent on looking at most.
+
+    A look through /proc or a question to a server takes milliseconds, which what is waited for needs more. Seconds all.
+    """
+    return min(_LONGEST_PAUSE_S, max(least_s, 4 * looked_s))
+
+
 def wait_state_folder_empty(state_dir: Path, *, patience_s: float = PATIENCE_S) -> dict[int, str]:
     """Wait until nothing of the state folder lives; return what still does when patience ends (blocks)."""
     deadline = time.monotonic() + patience_s
@@ -156,8 +165,11 @@ def end(pid: int) -> None:
 async def poll_until(holds: Callable[[], bool], *, patience_s: float = PATIENCE_S) -> None:
     """Wait until something holds that the kernel does not announce: look again and again, for a bounded time."""
     with anyio.fail_after(patience_s):
-        while not holds():  # noqa: ASYNC110 -- /proc and files have no events to wait for
-            await anyio.sleep(_POLL_S)
+        while True:  # /proc and files have no events to wait for
+            begun = time.process_time()
+            if holds():
+                return
+            await anyio.sleep(pause_after(time.process_time() - begun, least_s=_POLL_S))
 
 
 async def wait_dead(*pids: int, patience_s: float = PATIENCE_S) -> None:
