@@ -3,11 +3,13 @@
 The file is run by its path, so neither site packages nor the environment decide what is imported.
 """
 
+import gc
 import os
 import sys
 
 
 def _main() -> None:
+    gc.disable()  # imports make no garbage; supervisor and guardian go on without (`supervisor.main`)
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path.insert(0, os.path.dirname(os.path.dirname(here)))
     role, state_dir = sys.argv[1], sys.argv[2]
