@@ -33,6 +33,7 @@ _GO_ON = {
     [
         ("## `outlive run`", [["run"]]),
         ("## `outlive attach`", [["attach"]]),
+        ("## `outlive up`, `down`, `restart`", [["up"], ["down"], ["restart"]]),
         ("## `outlive ps`", [["ps"]]),
         ("## `outlive inspect`", [["inspect"]]),
         ("## `outlive logs`", [["logs"]]),

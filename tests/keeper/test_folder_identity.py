@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from outlive.core.layout import Layout
 from outlive.keeper.common.files import is_written, read_end
+from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.kernel import BOOT_ID
 from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
 from outlive.keeper.common.locks import take_lock
@@ -197,3 +199,21 @@ def test_after_a_boot_another_number_of_the_device_makes_no_copy(build_house: Bu
     )
     house.client.connect()
     assert (house.state_dir / "identity").read_text().split(" ") == words
+
+
+@pytest.mark.promise("A.copy")
+def test_a_copy_goes_on_with_no_services_of_the_original(tmp_path: Path) -> None:
+    """Else each of them would run twice."""
+    folder = tmp_path / "state"
+    folder.mkdir()
+    claim_folder(Layout(str(folder)))
+    (folder / "services").mkdir()
+    (folder / "services" / "one.json").write_text("{}")
+    (folder / "server.wanted").touch()
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-al", str(folder), str(copy)], check=True)
+    claim_folder(Layout(str(copy)))
+    assert os.listdir(copy / "services") == ["one.json.copied"]
+    assert not (copy / "server.wanted").exists()
+    claim_folder(Layout(str(folder)))
+    assert (os.listdir(folder / "services"), (folder / "server.wanted").exists()) == (["one.json"], True)

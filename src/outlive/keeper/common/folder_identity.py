@@ -93,6 +93,11 @@ def _set_waiting_aside(layout: Layout) -> None:
     """Start nothing twice: what waits here for its turn or an approval also waits in the original, or has run there."""
     for name in filter(is_process_id, _names(layout.waiting)):
         os.rename(f"{layout.waiting}/{name}", f"{layout.waiting}/{name}{Layout.ASIDE}")
+    # The original's server goes on with its services.
+    for name in _names(layout.services):
+        if not name.endswith(Layout.ASIDE):
+            os.rename(f"{layout.services}/{name}", f"{layout.services}/{name}{Layout.ASIDE}")
+    _remove(layout.server_wanted)
 
 
 def _names(folder: str) -> list[str]:
