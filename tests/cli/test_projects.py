@@ -181,7 +181,7 @@ def test_ps_shows_short_ids_of_this_project_and_lists_it_alone_on_demand(
 ) -> None:
     own, other = _started(client, project, "echo own"), _started(client, tmp_path, "echo other")
     rows = [row.split() for row in _in(project, served, "ps", "-a").stdout.splitlines()]
-    assert rows[0][:3] == ["ID", "SHORT", "STATE"]
+    assert rows[0][:3] == ["ID", "NAME", "STATE"]
     assert next(row for row in rows if row[-1] == "own")[:2] == [own.process_id[-6:], "p1"]
     assert next(row for row in rows if row[-1] == "other")[:2] == [other.process_id[-6:], "exit"]
     assert _named(project / "below", served, "ps", "-a", "--project") == [own.process_id]
@@ -203,3 +203,47 @@ def test_shells_complete_short_ids_of_this_project(
     assert "\x1b" not in dict(complete_words(["logs", *here, "p"]))["p1"]
     assert complete_words(["logs", *here, "p1", ""]) == []
     assert complete_words(["logs", "--state-dir", str(tmp_path / "none"), ""]) == []
+
+
+@pytest.mark.promise("C.names.echo", "W.names", "W.names.unique")
+def test_a_name_is_what_every_verb_takes_and_says(served: OutliveServer, project: Path, gate: Gate) -> None:
+    started = _in(project, served, "run", "-d", "--name", "web", "--json", "-c", f"echo hello; {gate.wait}")
+    view = json.loads(started.stdout)
+    assert (view["name"], view["short_id"]) == ("web", "p1")
+    label = f"web ({view['process_id'][-6:]})"
+    for verb, said in (("pause", "is paused"), ("resume", "goes on"), ("tag", "")):
+        done = _in(project, served, verb, "web", *(["a=b"] if verb == "tag" else []))
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.startswith(f"{label} {said}: echo hello" if said else "")
+    assert _in(project, served, "logs", "web").stdout == "hello\n"
+    refused = _in(project, served, "run", "--name", "web", "--", "true")
+    assert refused.returncode == 125
+    assert view["process_id"] in refused.stderr
+    assert "--replace" in refused.stderr
+    again = _in(project, served, "run", "-d", "--name", "web", "--replace", "-c", "sleep 60")
+    assert again.returncode == 0, again.stderr
+    assert "cancel" in _in(project, served, "inspect", "p1").stdout
+    stopped = _in(project, served, "stop", "@last")
+    assert stopped.stderr == f"web ({again.stdout.strip()[-6:]}) is being stopped: sleep 60\n"
+    _in(project, served, "wait", "web")
+    assert (
+        _in(project, served, "rm", "web").stderr
+        == f"web ({again.stdout.strip()[-6:]}) is removed: sleep 60\n"
+    )
+    # The other one of that name is what it means now; elsewhere it is said where it is.
+    assert _named(project, served, "inspect", "web") == [view["process_id"]]
+    assert _in(project / "below", served, "rm", "web").returncode == 0
+
+
+@pytest.mark.promise("W.names")
+def test_a_name_of_another_folder_is_said_and_not_taken(
+    served: OutliveServer, project: Path, tmp_path: Path, gate: Gate
+) -> None:
+    process_id = _in(project, served, "run", "-d", "--name", "db", "-c", gate.wait).stdout.strip()
+    refused = _in(tmp_path, served, "stop", "db")
+    assert (refused.returncode, process_id in refused.stderr, str(project) in refused.stderr) == (
+        1,
+        True,
+        True,
+    )
+    assert _named(project, served, "ps") == [process_id]

@@ -5,6 +5,11 @@ from collections.abc import Mapping
 SENTENCES: Mapping[str, str] = {
     # words
     "W.process-id": "A process has one permanent id that is never used again, not even after a restart.",
+    "W.names": "A word for a process means the same at every door: id, name, p7, command id, end of an id, pid, @last; one that could mean two means none.",
+    "W.names.unique": "No two processes that live in a project have one name, across starts at once and killed servers; `replace` ends the other one first.",
+    "W.names.grammar": "A name begins with a letter, and nothing that an id looks like is one (`name_invalid`).",
+    "W.names.pid": "A pid stands for a living process of the caller's alone, whose start time is the recorded one.",
+    "W.names.approval": "Approving and denying take the server's id alone, with the digest: no name, no @last.",
     "W.cursor": "Continuing at a cursor '<stdout>.<stderr>' neither repeats nor loses a byte; '0' is the beginning.",
     "W.cursor.merged": "Merged and pty output use cursors of the form '<bytes>.0'.",
     "W.list.flat": "A list costs what it answers: what was run before and does not fit is not looked through.",

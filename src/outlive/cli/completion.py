@@ -60,10 +60,10 @@ def _of_place(parameters: Sequence[Parameter], place: int, state_dir: str | None
     if place >= len(places):
         return []
     asked = places[place]
-    return _short_ids(state_dir) if asked.is_process else [(word, "") for word in asked.choices]
+    return _process_words(state_dir) if asked.is_process else [(word, "") for word in asked.choices]
 
 
-def _short_ids(state_dir: str | None) -> list[tuple[str, str]]:
+def _process_words(state_dir: str | None) -> list[tuple[str, str]]:
     """Return what the current folder's project calls its newest processes, with their commands; nothing without a server."""
     # Start-up time: the client is for the places of processes alone.
     from outlive.cli.far import a_client, far_url  # noqa: PLC0415
@@ -78,11 +78,13 @@ def _short_ids(state_dir: str | None) -> list[tuple[str, str]]:
             infos = client.list(project=project, limit=_OFFERED)
     except OutliveError:
         return []
-    return [
-        (info.short_id, plain(info.command, _ROOM))
-        for info in infos
-        if info.short_id is not None and info.project == project  # an earlier server lists others, too
-    ]
+    found: dict[str, str] = {}
+    for info in infos:
+        # The newest one of a name is what the name means, unless an older one lives: either way it is the same word.
+        for word in (info.name, info.short_id):
+            if word is not None and info.project == project:  # an earlier server lists others, too
+                found.setdefault(word, plain(info.command, _ROOM))
+    return [*found.items()]
 
 
 def show_candidates(shell: str, words: Sequence[str]) -> None:

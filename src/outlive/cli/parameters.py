@@ -229,10 +229,12 @@ NO_START = switch("--no-start", about="Fail where no server runs, instead of sta
 )
 GROUP = option("--group", "-g", metavar="NAME", about="Those of a group.")
 TAGS = options("--tag", metavar="NAME=VALUE", about="Those with a tag.", to="tags")
-NAME = place("name", "ID", about="A short id (p7), an id, the end of one, or a pid.")._replace(
+NAME = place("name", "ID", about="A name, a short id (p7), an id, the end of one, a pid, or @last.")._replace(
     is_process=True
 )
-NAMES = places("names", "ID...", about="Short ids (p7), ids, ends of ids, or pids.")._replace(is_process=True)
+NAMES = places("names", "ID...", about="Names, short ids (p7), ids, ends of ids, pids, or @last.")._replace(
+    is_process=True
+)
 OPTIONAL_NAMES = NAMES._replace(metavar="[ID]...", is_required=False, note="")
 DETACH_KEYS_DEFAULT = "ctrl-p,ctrl-q"
 SERVER = (STATE_DIR, NO_START, JSON)  # of every verb that asks the server and answers

@@ -2,8 +2,7 @@
 
 A verb that names several processes goes on when one of them fails, says why, and ends with 1.
 
-What a person may call a process on the command line: its short id in the current folder's project ("p7"), its id, the end of its
-id, or its pid.
+What a person may call a process on the command line is decided by the server, for all doors (`engine.lookup`).
 """
 
 import re
@@ -15,63 +14,31 @@ from typing import TypeVar
 from outlive.cli.far import a_client
 from outlive.cli.output import plain, say, show_error, show_json
 from outlive.cli.parameters import ServerFlags
+from outlive.cli.tables import shown_command
 from outlive.client import Client, InvalidRequest, OutliveError, Output, Process, ProcessNotFound
 from outlive.client.results import ProcessInfo, ProcessStats
 from outlive.core.errors import error_from_slug
 from outlive.core.hints import MEANINGS
-from outlive.core.identity import SHORT_LENGTH, is_process_id, number_of, short_id
+from outlive.core.identity import short_name
 from outlive.discovery.project import own_project
 
 # Control sequences and titles of windows (ECMA-48, 5.4), as one: without them a line is what a person sees.
 _CONTROLS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
-_RECENT = 1000
 
 
-def find_process(client: Client, name: str) -> Process:
-    """Return the process that is meant: a short id of this project, a whole id, the end of one among the newest thousand, or a live pid.
+def find_process(client: Client, word: str) -> Process:
+    """Return the process that a word means in the current folder's project; the server decides that (`engine.lookup`).
 
     Raises:
         ProcessNotFound: There is none.
-        InvalidRequest: Several ids end so.
+        InvalidRequest: `process_ambiguous`: it could be several.
     """
-    if is_process_id(name):
-        return client.get(name)
-    if (own := _in_project(client, name)) is not None:
-        return client.get(own.process_id)
-    # One id in a thousand ends in "p7": what the project does not know must not be another project's process by chance.
-    is_short = number_of(name) is not None and len(name) < SHORT_LENGTH
-    found = [] if is_short else matching(name, client.list(limit=_RECENT))
-    if not found:
-        text = f"No process is called {name[:60]!r}."
-        raise ProcessNotFound("process_not_found", text, hint="`outlive ps --all` lists them.")
-    if len(found) > 1:
-        names = ", ".join(info.process_id for info in found[:5])
-        raise InvalidRequest(
-            "process_ambiguous", f"{len(found)} processes are called so.", hint=f"Type more of one: {names}."
-        )
-    return client.get(found[0].process_id)
-
-
-def _in_project(client: Client, name: str) -> ProcessInfo | None:
-    """Return the process that the current folder's project calls so; it comes before an id that ends so."""
-    if (number := number_of(name)) is None:
-        return None
-    name, project = short_id(number), own_project()
-    # An earlier server knows no such condition, and lists others.
-    found = client.list(project=project, short_id=name, limit=1)
-    return next((one for one in found if (one.project, one.short_id) == (project, name)), None)
-
-
-def matching(name: str, infos: list[ProcessInfo]) -> list[ProcessInfo]:
-    """Return those whose id ends with `name`; if none does, the one that lives under it as a pid. Pure."""
-    ends = [info for info in infos if name and info.process_id.endswith(name.lower())]
-    return ends or [
-        info for info in infos if name.isascii() and name.isdigit() and info.pid == int(name) and _lives(info)
-    ]
-
-
-def _lives(info: ProcessInfo) -> bool:
-    return info.ended_at is None
+    try:
+        return client.get(word, project=own_project())
+    except ProcessNotFound as error:
+        # Where one of that name lives in another project, the hint says that.
+        hint = error.hint if error.details else "`outlive ps --all` lists them."
+        raise ProcessNotFound(error.code, f"No process is called {word[:60]!r}.", hint=hint) from None
 
 
 _T = TypeVar("_T")
@@ -100,7 +67,7 @@ class Selection:
         """Take what the command line said.
 
         Args:
-            names: Ids, ends of ids or pids.
+            names: What the processes are called.
             group: Instead of names: those of this group.
             tags: Instead of names: those with all of these, each as "name=value".
             active: Of a group or tags only those that live (True), that have ended (False), or all (None).
@@ -165,10 +132,26 @@ def say_degraded(slug: str) -> None:
 def act(
     client: Client, selection: Selection, verb: Callable[[Process], None], *, said: str, as_json: bool
 ) -> int:
-    """Do something to each process of a selection, and say so."""
+    """Do something to each process of a selection, and say so: "web (7m2x4q) is paused: npm run dev"."""
+
+    def label(process: Process) -> str:
+        info = process.info()
+        return f"{called(info)} {said}: {shown_command(info)}"
+
     return act_on(
-        selection.processes(client), verb, lambda process: process.process_id, said=said, as_json=as_json
+        selection.processes(client),
+        verb,
+        lambda process: process.process_id,
+        label=label,
+        as_json=as_json,
     )
+
+
+def called(info: ProcessInfo) -> str:
+    """Return what a sentence calls a process: its name or its short id, and what lists show of its id."""
+    shown = short_name(info.process_id)
+    own = info.name or info.short_id
+    return shown if own is None else f"{own} ({shown})"
 
 
 def act_on(
@@ -176,17 +159,21 @@ def act_on(
     verb: Callable[[_T], object],
     id_of: Callable[[_T], str],
     *,
-    said: str,
+    label: Callable[[_T], str],
     as_json: bool,
 ) -> int:
-    """Do something to each of some targets, named as the user has, and say so; return the exit code."""
+    """Do something to each of some targets, named as the user has, and say so; return the exit code.
+
+    `label` is what is said of a target afterwards; it is asked for before, since it may be gone then.
+    """
     outcomes: list[dict[str, object]] = []
     for name, find in targets:
         outcome: dict[str, object] = {"name": name, "process_id": None, "ok": True, "error": None}
         outcomes.append(outcome)
         try:
             target = find()
-            outcome["process_id"] = process_id = id_of(target)
+            outcome["process_id"] = id_of(target)
+            said = "" if as_json else label(target)
             verb(target)
         except OutliveError as error:
             outcome |= {"ok": False, "error": {"reason": error.code, "message": error.message}}
@@ -194,7 +181,7 @@ def act_on(
             show_error(error)
         else:
             if not as_json:
-                say(f"{process_id} {said}")
+                say(said)
     if as_json:
         show_json({"processes": outcomes})
     return 0 if all(outcome["ok"] for outcome in outcomes) else _FAILED

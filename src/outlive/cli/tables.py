@@ -12,7 +12,7 @@ from outlive.cli.output import is_coloured, plain, terminal_width
 from outlive.client.results import ProcessInfo
 from outlive.core.identity import short_name
 
-_HEAD = ("ID", "SHORT", "STATE", "PID", "AGE", "TIME", "OUTPUT", "COMMAND")
+_HEAD = ("ID", "NAME", "STATE", "PID", "AGE", "TIME", "OUTPUT", "COMMAND")
 _SIGNALED = 128  # how shells count an end by a signal
 _UNKNOWN = 125  # it cannot be known how it ended, or it never ran
 _SIGNALS = frozenset(signal.Signals)
@@ -28,13 +28,13 @@ _CAUSES = {
 
 
 def process_rows(infos: Sequence[ProcessInfo], *, now: datetime, project: str) -> list[tuple[str, ...]]:
-    """Return the head and a row for each process; only those of `project` are called by their short ids here."""
+    """Return the head and a row for each process; those of `project` without a name are called by their short ids here."""
     return [
         _HEAD,
         *(
             (
                 short_name(info.process_id),
-                (info.short_id or "") if info.project == project else "",
+                info.name or ((info.short_id or "") if info.project == project else ""),
                 outcome(info),
                 "" if info.pid is None else str(info.pid),
                 age(info.created_at, now),
@@ -122,6 +122,7 @@ def describe(info: ProcessInfo) -> str:
     """Return everything about a process, a line each; what is not there is left out."""
     facts: list[tuple[str, object]] = [
         ("id", info.process_id),
+        ("name", info.name),
         ("short", info.short_id),
         ("project", info.project),
         ("key", info.key),

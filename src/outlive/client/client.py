@@ -5,55 +5,25 @@ connections are `link`'s. tests/client/test_twins.py holds that both clients off
 """
 
 import contextlib
+import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 from outlive.client.follow import AsyncEvents, AsyncFollow, Events, Follow, silence
-from outlive.client.link import ANSWER_S, Address, Link, Links, say_nothing
+from outlive.client.link import Address, Link, Links, say_nothing
 from outlive.client.messages import read_approval, read_info
 from outlive.client.options import StartOptions, execute_params
 from outlive.client.process import AsyncProcess, Process, position_of
 from outlive.client.results import PendingApproval, ProcessInfo
 from outlive.client.runtime import Runtime, blocking, run
 from outlive.client.services import AsyncProjectServices, ProjectServices
+from outlive.client.terminals import AsyncTerminals, ClientTerminals
 from outlive.client.thread_runtime import ThreadRuntime
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.discovery.own_kind import own_nice, own_umask
-
-TerminalCall = Literal["list", "create", "execute", "read", "write", "resize", "close"]
-_REPEATABLE = frozenset({"list", "read", "resize"})  # the others would open, type or close something twice
-_DEFAULT_WAIT_S = 45.0  # of `execute`, unless the caller or the server's operator sets another time
-
-
-class AsyncTerminals:
-    """The seven calls of docs/terminals.md."""
-
-    def __init__(self, link: Link) -> None:
-        """Send the calls over the client's own connection."""
-        self._link = link
-
-    async def call(self, call: TerminalCall, **members: Any) -> Mapping[str, Any]:  # noqa: ANN401 -- JSON, as the page has it
-        """Make a call of docs/terminals.md ("execute" for `terminal_execute`) and return the members of its answer.
-
-        Args:
-            call: Which.
-            **members: Its parameters, by name; None leaves one out.
-
-        Raises:
-            ProcessNotFound: `terminal_not_found`.
-            InvalidState: `terminal_busy`: something runs there already.
-            BackendUnavailable: `server_lost`: the server went away meanwhile, and whether the call was done is not known.
-            OutliveError: The others of that page.
-        """
-        params = {name: value for name, value in members.items() if value is not None}
-        wait_s = float(params.get("wait_s", _DEFAULT_WAIT_S)) if call == "execute" else 0.0
-        return await self._link.request(
-            f"terminal_{call}", params, answer_s=ANSWER_S + wait_s, is_repeatable=call in _REPEATABLE
-        )
-
 
 # Spelled out here because inside the classes `list` is the method.
 _Infos = list[ProcessInfo]
@@ -173,20 +143,27 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
             is_new=is_new,
         )
 
-    async def get(self, process_id: str) -> AsyncProcess:
-        """Return a process by its name, running or ended.
+    async def get(self, process_id: str, *, project: str | None = None) -> AsyncProcess:
+        """Return a process, running or ended.
+
+        Args:
+            process_id: Its id, name, short id ("p7"), command id, the end of its id, its pid while it lives, or "@last".
+            project: The folder in which names, short ids and "@last" count; by default those of no project.
 
         Raises:
             ProcessNotFound: There is none for this user.
+            InvalidRequest: `process_ambiguous`: it could be several.
         """
-        view = await self._link.request("get", {"process_id": process_id})
-        return _process_over(
-            self._links, self._link, self._world, process_id=ProcessId(process_id), pid=view["pid"]
-        )
+        view = await self._link.request("get", _named(process_id, project))
+        # A word may mean another process later; this object stays the one that it means now.
+        found = ProcessId(view["process_id"])
+        return _process_over(self._links, self._link, self._world, process_id=found, pid=view["pid"])
 
-    def attach(self, process_id: str, cursor: Cursor | str = BEGINNING) -> AsyncFollow:
-        """Return an iterator over a process's output from `cursor` on; see `AsyncProcess.follow`."""
-        return _follow(self._links, process_id, position_of(cursor), over=self._link)
+    def attach(
+        self, process_id: str, cursor: Cursor | str = BEGINNING, *, project: str | None = None
+    ) -> AsyncFollow:
+        """Return an iterator over a process's output from `cursor` on; see `AsyncProcess.follow`, and `get` for its names."""
+        return _follow(self._links, process_id, position_of(cursor), over=self._link, project=project)
 
     async def list(
         self,
@@ -197,6 +174,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         project: str | None = None,
         key: str | None = None,
         short_id: str | None = None,
+        name: str | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> _Infos:
@@ -209,28 +187,30 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
             project: Only those of this folder (`StartOptions`), absolute.
             key: Only those that were started with this key.
             short_id: Only those that their project calls so: "p7".
+            name: Only those of this name.
             before: Only those older than this process_id: the last one of the page before.
             limit: How many, 1000 at most.
         """
         params: dict[str, object] = {"active": active, "group": group, "before": before, "limit": limit}
         params["tags"] = None if tags is None else dict(tags)
-        params |= {"project": project, "key": key, "short_id": short_id}
+        params |= {"project": project, "key": key, "short_id": short_id, "name": name}
         result = await self._link.request("list", params)
         return [read_info(view) for view in result["processes"]]
 
-    async def remove(self, process_id: str, *, force: bool = False) -> None:
+    async def remove(self, process_id: str, *, force: bool = False, project: str | None = None) -> None:
         """Forget a finished process: record, output and folder.
 
         Args:
-            process_id: Which one.
+            process_id: Which one, as for `get`, with `project`.
             force: End it first (KILL at once) if it, or a descendant, still runs.
+            project: As for `get`.
 
         Raises:
             ProcessNotFound: There is none for this user.
             InvalidState: `process_running`, and `force` is not set.
             BackendUnavailable: `server_lost`: whether it was removed is not known.
         """
-        params = {"process_id": process_id, "force": force}
+        params = {**_named(process_id, project), "force": force}
         await self._link.request("remove", params, is_repeatable=False)
 
     def events(
@@ -238,6 +218,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         *,
         events: Sequence[str] | None = None,
         process_ids: Sequence[str] | None = None,
+        project: str | None = None,
         group: str | None = None,
         tags: Mapping[str, str] | None = None,
         states: Sequence[str] | None = None,
@@ -246,12 +227,14 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
 
         Args:
             events: Only events of these names.
-            process_ids: Only those of these processes.
+            process_ids: Only those of these processes, by any of their names (`get`).
+            project: As for `get`.
             group: Only those of this group.
             tags: Only those of processes with all of these.
             states: Only those of processes that are in one of these states then.
         """
-        params: dict[str, object] = {"group": group, "tags": None if tags is None else dict(tags)}
+        params: dict[str, object] = {"project": project, "group": group}
+        params["tags"] = None if tags is None else dict(tags)
         for name, wanted in (("events", events), ("process_ids", process_ids), ("states", states)):
             params[name] = None if wanted is None else list(wanted)
         link = self._links.new()
@@ -338,28 +321,29 @@ def _process_over(
 
 
 def _follow(
-    links: Links, process_id: str, cursor: Cursor, *, over: Link, raw: bool | None = False
+    links: Links,
+    process_id: str,
+    cursor: Cursor,
+    *,
+    over: Link,
+    raw: bool | None = False,
+    project: str | None = None,
 ) -> AsyncFollow:
     """Follow over a link of its own; a private process only over its own link, which alone may see it."""
     if over is not links.shared:
         return AsyncFollow(over, process_id, cursor, raw=raw, release=lambda: silence(over, process_id))
     link = links.new()
-    return AsyncFollow(link, process_id, cursor, raw=raw, release=lambda: links.drop(link))
+    release = functools.partial(links.drop, link)
+    return AsyncFollow(link, process_id, cursor, raw=raw, project=project, release=release)
+
+
+def _named(word: str, project: str | None) -> dict[str, object]:
+    """Return the parameters that name a process; an earlier server knows ids alone, and no project."""
+    return {"process_id": word} if project is None else {"process_id": word, "project": project}
 
 
 def _new_id() -> ProcessId:
     return new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
-
-
-class _Terminals:
-    """`AsyncTerminals` for programs without an event loop."""
-
-    def __init__(self, terminals: AsyncTerminals) -> None:
-        self._terminals = terminals
-
-    def call(self, call: TerminalCall, **members: Any) -> Mapping[str, Any]:  # noqa: ANN401 -- JSON
-        """Make a call of docs/terminals.md; see `AsyncTerminals.call`."""
-        return run(self._terminals.call(call, **members))
 
 
 class Client(contextlib.AbstractContextManager["Client"]):
@@ -392,33 +376,41 @@ class Client(contextlib.AbstractContextManager["Client"]):
             say=say,
             world=ThreadRuntime(),
         )
-        self.terminals = _Terminals(self._twin.terminals)
+        self.terminals = ClientTerminals(self._twin.terminals)
         self.services = ProjectServices(self._twin.services)
 
     def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> Process:
         """Start a command and return once it runs; see `AsyncClient.start`."""
         return Process(run(self._twin.start(command, **options)))
 
-    def get(self, process_id: str) -> Process:
-        """Return a process by its name, running or ended; see `AsyncClient.get`."""
-        return Process(run(self._twin.get(process_id)))
+    def get(self, process_id: str, *, project: str | None = None) -> Process:
+        """Return a process, running or ended; see `AsyncClient.get`."""
+        return Process(run(self._twin.get(process_id, project=project)))
 
-    def attach(self, process_id: str, cursor: Cursor | str = BEGINNING) -> Follow:
-        """Return an iterator over a process's output from `cursor` on; see `AsyncProcess.follow`."""
-        return Follow(self._twin.attach(process_id, cursor))
+    def attach(
+        self, process_id: str, cursor: Cursor | str = BEGINNING, *, project: str | None = None
+    ) -> Follow:
+        """Return an iterator over a process's output from `cursor` on; see `AsyncClient.attach`."""
+        return Follow(self._twin.attach(process_id, cursor, project=project))
 
     def events(
         self,
         *,
         events: Sequence[str] | None = None,
         process_ids: Sequence[str] | None = None,
+        project: str | None = None,
         group: str | None = None,
         tags: Mapping[str, str] | None = None,
         states: Sequence[str] | None = None,
     ) -> Events:
         """Return an iterator over what happens, as it happens; see `AsyncClient.events`."""
         asynchronous = self._twin.events(
-            events=events, process_ids=process_ids, group=group, tags=tags, states=states
+            events=events,
+            process_ids=process_ids,
+            project=project,
+            group=group,
+            tags=tags,
+            states=states,
         )
         return Events(asynchronous)
 

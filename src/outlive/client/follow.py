@@ -15,6 +15,7 @@ from outlive.client.results import Completion, Gap, Output, ProcessEvent, Stream
 from outlive.client.runtime import ConnectionLost, blocking, run
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, OutliveError, ProtocolViolation
+from outlive.core.identity import is_process_id
 
 
 class Position:
@@ -77,10 +78,12 @@ class AsyncFollow:
         cursor: Cursor,
         *,
         raw: bool | None = False,
+        project: str | None = None,
         release: Callable[[], Awaitable[None]],
     ) -> None:
         """Follow over `link`; `release` is awaited once the link is no longer needed.
 
+        Another word than an id is looked up once, in `project`: later it may mean another process.
         `raw` True hides no secrets; None hides them only if this caller may not see them.
         """
         self.process_id = process_id
@@ -88,6 +91,7 @@ class AsyncFollow:
         self.redacted = 0
         self._link = link
         self._raw = raw
+        self._project = project
         self._position = Position(cursor)
         self._release = release
         self._channel: ClientConnection | None = None
@@ -144,6 +148,9 @@ class AsyncFollow:
         await self.close()
 
     async def _next_message(self) -> OutputMessage:
+        if self._channel is None and not is_process_id(self.process_id):
+            asked = {"process_id": self.process_id, "project": self._project}
+            self.process_id = (await self._link.request("get", asked))["process_id"]
         while True:
             channel = await self._link.channel()
             try:

@@ -22,6 +22,7 @@ class FlagOptions(TypedDict, total=False):
     isolation: Literal["session", "strict"] | None
     grant: str | None
     key: str | None
+    name: str | None
     grace_s: float | None
 
 
@@ -56,6 +57,8 @@ class StartOptions(FlagOptions, total=False):
     project: The folder that it belongs to, absolute: its short id ("p7") and `key` are unique there.
     key: Your name for it in the project. A start with a known key answers for the earlier process and runs nothing
         (`is_new` False); with another command it is refused. Private processes (`detach=False`) are not found so.
+    name: What it is called: accepted wherever an id is, in its project. Only one that lives has it (`name_taken`); replace: with
+        a name, the one that has it is ended first.
     umask, nice: What it begins with (0o022; -20 to 19, as far as its server may); this program's own by default.
     process_id: Its name, a ULID in lower case; one is made otherwise. Starting with it again starts nothing twice.
     """
@@ -72,6 +75,7 @@ class StartOptions(FlagOptions, total=False):
     detach: bool
     title: str | None
     project: str | None
+    replace: bool
     tags: Mapping[str, str]
     output_limit: int | None
     on_limit: Literal["truncate", "block", "kill"]

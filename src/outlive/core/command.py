@@ -178,7 +178,8 @@ class Command:
     takes the server's default.
 
     `project` is the folder within which, for each principal, short ids and keys are unique; it is no wall. `key` names the process
-    there: a command with the key of an earlier one is not started again.
+    there: a command with the key of an earlier one is not started again. `name` is what it is called while it lives and afterwards; where
+    one that lives has it, the start is refused, or with `replaces` that one is ended first.
 
     `keeps_unfiltered`: where a line ends in `| tail`, `| head` or `| grep`, keep what enters that filter, and the exit code
     of what stands before it (`engine.commands.unfiltered`); a wish, heeded where nothing else changes by it.
@@ -214,6 +215,8 @@ class Command:
     tags: Mapping[str, str] = field(default_factory=dict)
     project: str | None = None
     key: str | None = None
+    name: str | None = None
+    replaces: bool = False
     group: str | None = None
     group_limit: int | None = None
     profile: str | None = None

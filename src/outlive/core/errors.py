@@ -121,6 +121,11 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             "Run the line without its final filter: output is kept and shortened anyway.",
         ),
         "key_taken": (InvalidRequest, "Use another key: this one names a process that runs another command."),
+        "name_invalid": (
+            InvalidRequest,
+            "Begin with a letter; letters, digits, _, . and - may follow, 63 characters in all, and no id may look like it.",
+        ),
+        "name_taken": (InvalidState, 'Use another name, end that process, or pass "replace": true.'),
         "process_ambiguous": (InvalidRequest, "Several processes run here: pass process_id."),
         "process_running": (InvalidState, 'Wait for it, cancel it, or pass "concurrent": true.'),
         "process_not_found": (ProcessNotFound, "Use list to see the processes of this connection."),

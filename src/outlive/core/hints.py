@@ -40,6 +40,10 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
             "rest": "GET /v1/processes lists them: name one.",
             "mcp": "Name one by its id.",
         },
+        "name_taken": {
+            "cli": "Use another name, end that process (`outlive stop NAME`), or pass --replace.",
+            "mcp": "Use another name, or end that process with `stop`.",
+        },
         "process_running": {
             "cli": "Wait for it (`outlive wait ID`) or end it (`outlive stop ID`).",
             "rest": "Wait for it, or cancel it first.",
@@ -233,6 +237,8 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "invalid_cursor": "The text is no cursor, or lies behind the end of the output.",
         "no_unfiltered": "Nothing is kept of what entered a final filter of the command.",
         "key_taken": "The key names a process that runs another command.",
+        "name_invalid": "No process can be called so: it is no name, or looks like an id.",
+        "name_taken": "A process of that name lives in the project already.",
         "process_ambiguous": "Several processes could be meant.",
         "process_running": "Something still runs that would have to have ended.",
         "process_not_found": "There is no such process, or not for this caller.",

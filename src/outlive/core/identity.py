@@ -1,6 +1,7 @@
-"""Permanent names of processes: `ProcessId`, sortable by time and never reused; and short ids, which a project gives.
+"""What a process is called: `ProcessId`, sortable by time and never reused; a short id, which a project gives; a name of its caller's.
 
-Owns both formats: a ULID in lower case, and "p7" for the seventh process of a project. Never reads a clock or a random source: callers pass the results in.
+Owns the three formats: a ULID in lower case, "p7" for the seventh process of a project, and "web", which never looks like one of the
+others. Never reads a clock or a random source: callers pass the results in.
 """
 
 import re
@@ -74,3 +75,29 @@ def short_id(number: int) -> str:
 def number_of(text: str) -> int | None:
     """Return the number that a short id stands for ("p7", "P7"); None for any other text."""
     return None if _is_short(text) is None else int(text[1:])
+
+
+LEAST_END = 4  # characters of an id's end: fewer are the end of one among a few hundred processes by chance
+_is_end = re.compile(f"[0-9a-hjkmnp-tv-z]{{{LEAST_END},{ID_LENGTH - 1}}}").fullmatch
+
+
+def end_of_id(text: str) -> str | None:
+    """Return what an id may end with, in lower case; None for a text that is the end of none, or of too many."""
+    return None if _is_end(lower := text.lower()) is None else lower
+
+
+# A DNS label's length, and what a file's name and a shell's word can hold without quotes.
+NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}(?!\n)$"
+LAST = "@last"  # the newest start in the caller's project; no name begins with "@"
+COMMAND_ID_PREFIX = "cmd_"
+_is_named = re.compile(NAME_PATTERN).fullmatch
+# A short id with any zeros, a command's id, or what lists show of an id. Of these six characters letters alone may be a word ("server"):
+# where one id ends so, too, the two are told apart by asking (`engine.lookup`).
+_is_like_an_id = re.compile(
+    f"p[0-9]+|{COMMAND_ID_PREFIX}.*|(?=[^0-9]*[0-9])[0-9a-hjkmnp-tv-z]{{{SHORT_LENGTH}}}", re.IGNORECASE
+).fullmatch
+
+
+def is_name(text: str) -> bool:
+    """Return whether a caller may call a process so: a letter first, and nothing that an id looks like."""
+    return _is_named(text) is not None and _is_like_an_id(text) is None

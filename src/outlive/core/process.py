@@ -3,7 +3,7 @@
 With it: `Observation`, what its tree looks like from outside at one moment; and `Status`, the five words for its state that the
 process tools, the registry and REST share (promise W.state.rest).
 
-Changing a process's tags: which stay, which are set, which are removed (RFC 7396). Pure.
+Changing a process's tags: which stay, which are set, which are removed (RFC 7396); and which names it may have. Pure.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from typing import Literal
 from outlive.core.command import ApprovalState, Grant, Sandbox
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
-from outlive.core.identity import ProcessId, short_id
+from outlive.core.identity import ProcessId, is_name, short_id, short_name
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.location import HERE, Location
 from outlive.core.terminal import TerminalNote
@@ -55,7 +55,7 @@ class ProcessRecord:
     `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values are in no file.
     `project` is the folder whose processes share short ids, keys and workspaces (None: those of no project). `number` is its short
     id there, from 1: "p7" for 7. `key` is the name under which its caller finds it
-    again instead of starting it twice.
+    again instead of starting it twice. `name` is what its caller calls it: no two that live in a project have the same one.
     `output_lost`: some of its output is not in the log, and no gap stands for it; `lost_bytes` says how much, if that is
     known. `approval`: the approval that it needed; not known for a process that only the index remembers. `terminal`: it is
     the shell of one. `grant`: the token of its own, while it runs. `waiting`: what
@@ -101,6 +101,7 @@ class ProcessRecord:
     project: str | None = None
     number: int | None = None
     key: str | None = None
+    name: str | None = None
     approval: ApprovalState | None = None
     grant: Grant | None = None
     sandbox: Sandbox = _UNBOUND
@@ -113,6 +114,13 @@ class ProcessRecord:
     def short_id(self) -> str:
         """The name by which its project calls it: "p7"; the process id where it has no number."""
         return self.process_id if self.number is None else short_id(self.number)
+
+    @property
+    def label(self) -> str:
+        """What a sentence calls it: its name or short id, and what lists show of its id: "web (7m2x4q)"."""
+        own = self.name or (None if self.number is None else short_id(self.number))
+        shown = short_name(self.process_id)
+        return shown if own is None else f"{own} ({shown})"
 
     @property
     def is_ended(self) -> bool:
@@ -248,3 +256,13 @@ def merge_tags(tags: Mapping[str, str], changes: Mapping[str, str | None]) -> di
     if len(merged) > MAX_TAGS:
         raise InvalidRequest("invalid_params", f"tags: a process may have {MAX_TAGS} of them.")
     return merged
+
+
+def check_name(name: str) -> None:
+    """Do nothing for a name that a process may have; the same check for every frontend.
+
+    Raises:
+        InvalidRequest: `name_invalid`.
+    """
+    if not is_name(name):
+        raise InvalidRequest("name_invalid", f"A process cannot be called {name[:70]!r}.")

@@ -3,6 +3,7 @@
 from outlive.engine.audited_controls import AuditedControls
 from outlive.engine.commands.sandbox import SandboxSettings
 from outlive.engine.engine import Engine
+from outlive.engine.lookup import Asker
 from outlive.engine.process_registry import ProcessInfo, ProcessRegistry, Termination
 from outlive.engine.processes.process import Process, follow
 from outlive.engine.settings import EngineSettings
@@ -10,6 +11,7 @@ from outlive.store.output_log import OutputChunk, OutputLog
 from outlive.store.rows import ProcessFilter
 
 __all__ = [
+    "Asker",
     "AuditedControls",
     "Engine",
     "EngineSettings",

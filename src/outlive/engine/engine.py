@@ -17,6 +17,7 @@ from outlive.engine.commands.resolver import clean_environment
 from outlive.engine.commands.sandbox import Sandboxes
 from outlive.engine.controls import BulkControls, Controls
 from outlive.engine.health import DiskWatch, Health
+from outlive.engine.lookup import Lookup
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
 from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.output_redaction import Redaction, Secrets
@@ -37,10 +38,12 @@ from outlive.engine.services.services import Services
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.grants import Grants
-from outlive.engine.starts.names import CommandIds, ShortIds, StartKeys, StartNames
+from outlive.engine.starts.name_holders import NameHolders, StartNames
+from outlive.engine.starts.names import CommandIds, ShortIds, StartKeys
 from outlive.engine.starts.notice_requests import NoticeRequests
+from outlive.engine.starts.preparation import Preparation
 from outlive.engine.starts.start_queue import StartQueue
-from outlive.engine.starts.starts import Preparation, Starts
+from outlive.engine.starts.starts import Starts
 from outlive.engine.starts.typed_lines import TypedLines
 from outlive.keeper.common.disk import Reserve, probe
 from outlive.store.owed_notices import OwedNotices
@@ -61,6 +64,7 @@ class Engine:
         controls: Pauses, signals, writes to and ends processes, on the server's own behalf; `as_` on a caller's.
         bulk: Controls many processes at once.
         queries: Finds, lists and reads processes, and waits for them.
+        lookup: Finds the process that a caller's word means.
         connections: Which processes a connection has started.
         records: Changes what is kept of processes, and removes it.
         queue: Commands that wait for their group's turn, and the groups' limits.
@@ -164,6 +168,7 @@ class Engine:
             redaction=self.redaction,
             questions=self.questions,
         )
+        self.lookup = Lookup(self.queries)
         self.connections = ConnectionProcesses(table, self._recovery)
         self.grants = Grants(self._processes, self.settings)
         self.health = Health(self._backend, registry, disk=self.disk, reconciliation=self.reconciliation)
@@ -210,7 +215,12 @@ class Engine:
             self._backend,
             preparation=self._preparation,
             reconciliation=self.reconciliation,
-            names=StartNames(self._ids, ShortIds(self._registry, self.queries), StartKeys(self.queries)),
+            names=StartNames(
+                self._ids,
+                ShortIds(self._registry, self.queries),
+                StartKeys(self.queries),
+                NameHolders(self.queries, self.as_),
+            ),
             queue=self.queue,
             approvals=self.approvals,
             table=table,

@@ -102,6 +102,9 @@ class ProcessAnswer(AnswerMembers, kw_only=True, frozen=True):
     key: Annotated[
         str | None, Meta(description="Its caller's name for it in the project; absent where it has none.")
     ] = None
+    name: Annotated[
+        str | None, Meta(description="What its caller has called it; absent where it has no name.")
+    ] = None
     unknown: Annotated[
         bool,
         Meta(

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from outlive.core.command import MIN_CPUS, UMASK_PATTERN
 from outlive.core.errors import InvalidRequest
-from outlive.core.identity import SHORT_ID_PATTERN, number_of
+from outlive.core.identity import NAME_PATTERN, SHORT_ID_PATTERN, number_of
 from outlive.core.process import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 
 _Request = TypeVar("_Request", bound=msgspec.Struct)
@@ -88,6 +88,10 @@ ProjectFolder = Annotated[
     str, Meta(pattern="^/", max_length=4096)
 ]  # absolute; a longer path has no name (PATH_MAX)
 ShortId = Annotated[str, Meta(pattern=SHORT_ID_PATTERN)]
+# Published, and checked by the engine, whose refusal says more than that a pattern does not match (`core.process.check_name`).
+ProcessName = Annotated[str, Meta(extra_json_schema={"pattern": NAME_PATTERN})]
+# Which process is meant, by one of its names; the longest is a name's 63 characters.
+ProcessWord = Annotated[str, Meta(min_length=1, max_length=256)]
 # "local", "docker", or a node's name, which is one label of a host's name (RFC 1035, section 2.3.4).
 BackendName = Annotated[str, Meta(min_length=1, max_length=63)]
 # The members of `core.command.Profile`: as text, so that schemas list the words where they are used.
@@ -102,6 +106,7 @@ class ProjectMembers(TypedDict):
 
     project: str | None
     key: str | None
+    name: str | None
     number: int | None
 
 
@@ -116,7 +121,9 @@ class ProjectFilter(msgspec.Struct, kw_only=True, frozen=True):
         ShortId | None, Meta(description="Only those with this short id: p7; each project has one.")
     ] = None
 
+    name: Annotated[ProcessName | None, Meta(description="Only those of this name.")] = None
+
     def members(self) -> ProjectMembers:
         """Return them as members of a `ProcessFilter`."""
         number = None if self.short_id is None else number_of(self.short_id)
-        return {"project": self.project, "key": self.key, "number": number}
+        return {"project": self.project, "key": self.key, "name": self.name, "number": number}

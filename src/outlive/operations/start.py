@@ -34,6 +34,7 @@ from outlive.operations.requests import (
     Group,
     Key,
     LimitCount,
+    ProcessName,
     ProfileName,
     ProjectFolder,
     Seconds,
@@ -178,6 +179,15 @@ class StartOptions(RunOptions, kw_only=True, frozen=True):
             description="A name in the project: a start with the key of an earlier one answers for that, and runs nothing."
         ),
     ] = None
+    name: Annotated[
+        ProcessName | None,
+        Meta(
+            description="What it is called: accepted wherever an id is. Only one that lives in the project has it."
+        ),
+    ] = None
+    replace: Annotated[
+        bool, Meta(description="With name: end the one that lives and has it, with its grace, then start.")
+    ] = False
     grant: Annotated[
         GrantText | None,
         Meta(
@@ -195,6 +205,8 @@ class StartOptions(RunOptions, kw_only=True, frozen=True):
     def __post_init__(self) -> None:
         """Refuse two ways to take the output, too."""
         check_streams(pty=self.pty, merge=self.merge)
+        if self.replace and self.name is None:
+            raise ValueError("replace needs the name of what is replaced")
         super().__post_init__()
 
     @property
@@ -214,6 +226,8 @@ class StartOptions(RunOptions, kw_only=True, frozen=True):
             "after_exit": self.after_exit,
             "project": self.project,
             "key": self.key,
+            "name": self.name,
+            "replaces": self.replace,
             "grant": self.grant,
             "notify": NOTIFY_EVENTS if self.notify is True else tuple(self.notify or ()),
         }

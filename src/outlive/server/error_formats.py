@@ -37,6 +37,8 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "invalid_cursor": 422,
         "no_unfiltered": 409,
         "key_taken": 409,
+        "name_invalid": 422,
+        "name_taken": 409,
         "process_ambiguous": 409,
         "process_running": 409,
         "process_queued": 409,

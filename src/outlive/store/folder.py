@@ -89,6 +89,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         **({} if record.project is None else {"project": record.project}),
         **({} if record.number is None else {"number": record.number}),
         **({} if record.key is None else {"key": record.key}),
+        **({} if record.name is None else {"name": record.name}),
         "created_ns": to_ns(record.created_at),
         "command_id": record.command_id,
         "detached": record.is_detached,
@@ -208,6 +209,7 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
         project=_text(meta.get("project")),
         number=_number(meta, "number") or None,
         key=_text(meta.get("key")),
+        name=_text(meta.get("name")),
     )
 
 

@@ -70,12 +70,8 @@ def _walks(wanted: ProcessFilter) -> list[_Walk]:
     if states is not None and states <= NOT_ENDED:
         left = _left_over(wanted.principal) if wanted.active else []
         return [*_by_state(wanted.principal, states, kinds), *left]
-    if wanted.pid is not None:
-        return [("processes INDEXED BY processes_by_pid", "", [])]
-    if wanted.project is not None and wanted.number is not None:
-        return [("processes INDEXED BY processes_by_number", "", [])]
-    if wanted.project is not None and wanted.key is not None:
-        return [("processes INDEXED BY processes_by_key", "", [])]
+    if (index := _index_of_few(wanted)) is not None:
+        return [(f"processes INDEXED BY {index}", "", [])]
     if wanted.tags:
         tag, content = next(iter(wanted.tags.items()))
         # CROSS JOIN: SQLite keeps this order (sqlite.org/optoverview.html, section 8.2).
@@ -92,6 +88,18 @@ def _walks(wanted: ProcessFilter) -> list[_Walk]:
         return [("processes INDEXED BY processes_by_project", "", [])]
     source, key = "processes INDEXED BY processes_by_principal", "principal = ? AND is_detached = ? AND "
     return [(source, key, [wanted.principal, is_detached]) for is_detached in kinds]
+
+
+def _index_of_few(wanted: ProcessFilter) -> str | None:
+    """Return the index of a condition that few processes meet; None where the filter has none of these."""
+    in_project = wanted.project is not None
+    conditions = (
+        (wanted.pid is not None, "processes_by_pid"),
+        (in_project and wanted.number is not None, "processes_by_number"),
+        (in_project and wanted.key is not None, "processes_by_key"),
+        (wanted.name is not None, "processes_by_name"),
+    )
+    return next((index for is_wanted, index in conditions if is_wanted), None)
 
 
 def _by_state(principal: str, states: frozenset[State], kinds: tuple[bool, ...]) -> list[_Walk]:

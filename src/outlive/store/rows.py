@@ -107,6 +107,7 @@ COLUMNS = (
     "project",
     "number",
     "start_key",
+    "name",
 )
 
 
@@ -171,6 +172,7 @@ class StoredProcess:
             _text(record.project),
             record.number,
             _text(record.key),
+            record.name,
         )
 
     @classmethod
@@ -223,6 +225,7 @@ class StoredProcess:
             project=row.text("project"),
             number=row.number("number"),
             key=row.text("start_key"),
+            name=row.text("name"),
         )
         complete = None
         if complete_stdout is not None and complete_stderr is not None:
@@ -297,6 +300,7 @@ class ProcessFilter:
     project: str | None = None
     number: int | None = None
     key: str | None = None
+    name: str | None = None
     pid: int | None = None
     group: str | None = None
     tags: Mapping[str, str] | None = None
@@ -326,6 +330,7 @@ class ProcessFilter:
             and (self.project is None or (record.project or "") == self.project)
             and (self.number is None or record.number == self.number)
             and (self.key is None or record.key == self.key)
+            and (self.name is None or record.name == self.name)
             and (self.pid is None or record.pid == self.pid)
             and (self.group is None or record.group == self.group)
             and all(record.tags.get(name) == value for name, value in (self.tags or {}).items())
@@ -353,6 +358,7 @@ class ProcessFilter:
             "coalesce(project, '')": self.project,
             "number": self.number,
             "start_key": self.key,
+            "name": self.name,
             "pid": self.pid,
             "group_name": self.group,
             "is_detached": self.detached,

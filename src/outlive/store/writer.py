@@ -130,6 +130,11 @@ MIGRATIONS = (
     CREATE INDEX processes_by_key ON processes (principal, coalesce(project, ''), start_key, process_id)
         WHERE start_key NOT NULL;
     """,
+    # 10: what its caller has called a process.
+    """
+    ALTER TABLE processes ADD COLUMN name TEXT;
+    CREATE INDEX processes_by_name ON processes (principal, name, process_id) WHERE name NOT NULL;
+    """,
 )
 
 

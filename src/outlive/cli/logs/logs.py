@@ -10,7 +10,7 @@ from outlive.cli.logs.log_view import LogShower, LogView
 from outlive.cli.output import say
 from outlive.cli.parameters import NAME, SERVER, ServerFlags, UsageError, count, option, switch, takes
 from outlive.core.errors import InvalidRequest
-from outlive.core.identity import is_process_id, number_of
+from outlive.core.identity import SHORT_LENGTH, is_name, is_process_id, number_of
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
 
@@ -134,7 +134,8 @@ def _known_here(layout: Layout, name: str) -> str | None:
     """Return the one process whose folder shows that it is meant; None where the server has to be asked."""
     if is_process_id(name):
         return name if os.path.isdir(layout.process(name)) else None
-    if not name or len(name) > 26 or number_of(name) is not None:  # the server knows what a project calls so
+    # A name, a short id and a pid the server alone knows; what none of these can be is the end of an id.
+    if len(name) < SHORT_LENGTH or name.isdigit() or number_of(name) is not None or is_name(name):
         return None
     try:
         folders = os.listdir(layout.processes)

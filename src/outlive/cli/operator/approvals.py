@@ -58,7 +58,13 @@ def approve(*, names: list[str], server: ServerFlags) -> int:
             return client.approve(one.process_id, one.digest)
 
         targets = [(name, find(name)) for name in names]
-        return act_on(targets, verb, lambda one: one.process_id, said="is approved", as_json=server.as_json)
+        return act_on(
+            targets,
+            verb,
+            lambda one: one.process_id,
+            label=lambda one: f"{one.process_id} is approved",
+            as_json=server.as_json,
+        )
 
 
 @takes(
@@ -75,7 +81,11 @@ def deny(*, names: list[str], reason: str, server: ServerFlags) -> int:
 
         targets = [(name, find(name)) for name in names]
         return act_on(
-            targets, lambda one: client.deny(one, reason), str, said="is denied", as_json=server.as_json
+            targets,
+            lambda one: client.deny(one, reason),
+            str,
+            label=lambda one: f"{one} is denied",
+            as_json=server.as_json,
         )
 
 

@@ -12,12 +12,14 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
-from outlive.cli.far import far_url
+from outlive.cli.far import a_client, far_url
 from outlive.cli.moments import parse_since
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, option, takes
+from outlive.cli.processes import find_process
 from outlive.core.cursor import Cursor
-from outlive.core.errors import AccessDenied, BackendUnavailable, InvalidRequest
+from outlive.core.errors import AccessDenied, BackendUnavailable, InvalidRequest, ProcessNotFound
+from outlive.core.identity import SHORT_LENGTH, end_of_id, is_name, is_process_id, number_of
 from outlive.core.layout import Layout
 from outlive.discovery.server_lock import ServerLock
 from outlive.discovery.state_folder import layout_of
@@ -75,7 +77,7 @@ def verify(*, head: str | None, state_dir: str | None, as_json: bool) -> int:
 @takes(
     option("--since", metavar="TIME", about="From this moment on: 10m, 14:30, a date."),
     option("--principal", metavar="NAME", about="What one has done."),
-    option("--process", metavar="ID", about="What happened to one process."),
+    option("--process", metavar="ID", about="What happened to one process: any of its names."),
     STATE_DIR,
     JSON._replace(about="A line of JSON for each entry, as it lies there."),
 )
@@ -88,12 +90,13 @@ def show_entries(
         InvalidRequest: `since` is no moment.
     """
     first = None if since is None else _moment(since)
+    end = None if process is None else _meant(process, state_dir)
     for entry in trail_of(layout_of(state_dir)).entries():
         if first is not None and str(entry.get("at", "")) < first:
             continue
         if principal is not None and entry.get("principal") != principal:
             continue
-        if process is not None and not str(entry.get("process_id", "")).endswith(process.lower()):
+        if end is not None and not str(entry.get("process_id", "")).endswith(end):
             continue
         show(json.dumps(entry, ensure_ascii=False) if as_json else _line(entry))
     return 0
@@ -262,3 +265,17 @@ def _is_inside(layout: Layout) -> bool:
         return leaders.intersection(sessions)
 
     return Ancestry(ours).judge(os.getpid()).is_inside is True
+
+
+def _meant(word: str, state_dir: str | None) -> str:
+    """Return the id, or the end of one, that a word means; a server that runs is asked for names, short ids and pids."""
+    is_end = end_of_id(word) is not None and len(word) >= SHORT_LENGTH and number_of(word) is None
+    if is_process_id(word) or (is_end and not is_name(word)):
+        return word.lower()
+    # Entries outlive the processes that they are about, and are there without a server: then it is the end of an id.
+    with (
+        contextlib.suppress(ProcessNotFound, BackendUnavailable),
+        a_client(state_dir, no_start=True) as client,
+    ):
+        return find_process(client, word).process_id
+    return word.lower()

@@ -192,7 +192,7 @@ def _leave_at_once(process: Process, options: ForegroundOptions, readiness: Read
         sandbox = {"profile": info.profile, "features": info.features}
         shown = {"process_id": process.process_id, "pid": process.pid, "sandbox": sandbox}
         repeated = {} if process.is_new else {"repeated": True}
-        show_json({**shown, "short_id": info.short_id, **repeated})
+        show_json({**shown, "short_id": info.short_id, "name": info.name, **repeated})
     else:
         show(process.process_id)
     completion = None if readiness is None else readiness.wait(process)
@@ -270,7 +270,8 @@ _SAID: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "group": (("-g",), "NAME", ""),
     "profile": ((), "", "The server's default, or a stronger one."),
     "backend": ((), "NAME", "The server's default else."),
-    "key": ((), "NAME", ""),
+    "key": ((), "KEY", ""),
+    "name": ((), "NAME", ""),
     "grant": ((), "SCOPE[:TIME]", ""),
 }
 # What goes to the server as it is, if it is given.
@@ -306,6 +307,7 @@ _PARAMETERS = (
         flags=("--limit",)
     ),
     *_PASSED,
+    _of_start("replace", metavar="", kind="switch")._replace(default=False),
     _of_start("notify", metavar="", kind="switch")._replace(default=False),
     option(
         "--notify-on",
@@ -328,6 +330,8 @@ _MORE = """Exits as the command did. 124: its time was up, 125: outlive failed, 
 def run(*, server: ServerFlags, argv: list[str], **wanted: object) -> int:
     """Run the command, and end as it did."""
     passed = {one.name: value for one in _PASSED if (value := wanted.pop(one.name)) is not None}
+    if wanted.pop("replace"):
+        passed["replace"] = True
     is_notified, events = wanted.pop("notify"), wanted.pop("notify_on")
     if is_notified or events is not None:
         passed["notify"] = str(events).split(",") if events is not None else True

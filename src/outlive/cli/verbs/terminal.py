@@ -21,7 +21,7 @@ from outlive.cli.parameters import (
     seconds,
     takes,
 )
-from outlive.cli.processes import connected
+from outlive.cli.processes import connected, find_process
 from outlive.cli.tables import shown_table
 from outlive.client import Client, InvalidRequest, ProcessNotFound
 from outlive.core.identity import short_name
@@ -31,7 +31,7 @@ _UNKNOWN = 125  # as `outlive run`: it cannot be known how it ended
 _Terminal = Mapping[str, Any]
 
 
-_WHICH = place("name", "TERMINAL", about="An id, the end of one, or a name.")
+_WHICH = place("name", "TERMINAL", about="Its name or id, or any of what its shell's process is called.")
 
 
 @takes(*SERVER)
@@ -231,10 +231,16 @@ def _all(client: Client) -> list[_Terminal]:
 
 
 def _matching(client: Client, name: str) -> list[_Terminal]:
-    """Return the open terminals that a word may mean: an id or a name, else the end of an id."""
+    """Return the open terminals that a word may mean: an id or a name, else the one whose shell is called so among processes."""
     known = _all(client)
-    exact = [one for one in known if name in {one["terminal_id"], one["terminal_name"]}]
-    return exact or [one for one in known if one["terminal_id"].endswith(name)]
+    if exact := [one for one in known if name in {one["terminal_id"], one["terminal_name"]}]:
+        return exact
+    try:
+        process_id = find_process(client, name).process_id
+    except ProcessNotFound:
+        # VS Code's own are no processes of ours.
+        return [one for one in known if one["process_id"] is None and one["terminal_id"].endswith(name)]
+    return [one for one in known if one["process_id"] == process_id]
 
 
 def _found(client: Client, name: str) -> _Terminal:

@@ -3,7 +3,7 @@
 `CommandIds` makes names of commands for people and old clients: `cmd_<unix seconds>_<n>`, unique for ever (promise S1.3).
 `ShortIds` counts the processes of a project, from 1: "p7" is short enough for a model to repeat. `StartKeys` finds the process
 that an earlier start with the same key has started (promise S4.13.key). Counters are the registry's: a crash skips numbers, it
-never repeats one.
+never repeats one. The names that callers choose are `name_holders`'.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from outlive.core.command import Command
@@ -124,21 +124,17 @@ class ShortIds:
         return ProjectNumbers(self._registry, counter, last=last)
 
 
-class StartKeys:
-    """Finds what a key of a project has started; only the loop's thread uses it.
+class WordLocks:
+    """Locks by a word of a project; only the loop's thread uses them."""
 
-    Nothing is kept but locks: which process a key has started stands in its record, and so survives every server.
-    """
-
-    def __init__(self, queries: Queries) -> None:
-        """Take what knows of processes."""
-        self._queries = queries
+    def __init__(self) -> None:
+        """Hold none."""
         self._locks: dict[tuple[str, str, str], tuple[asyncio.Lock, int]] = {}
 
     @contextlib.asynccontextmanager
-    async def held(self, key: str, place: Place) -> AsyncIterator[None]:
-        """Let one start of a key at a time pass: two at once must not both find nothing."""
-        name = (*place, key)
+    async def held(self, word: str, place: Place) -> AsyncIterator[None]:
+        """Let one start of a key, or of a name, at a time pass: two at once must not both find nothing."""
+        name = (*place, word)
         # A lock with the number of starts that hold it or wait for it: the last of them removes it.
         lock, waiting = self._locks.get(name, (asyncio.Lock(), 0))
         self._locks[name] = lock, waiting + 1
@@ -148,9 +144,21 @@ class StartKeys:
         finally:
             lock, waiting = self._locks[name]
             if waiting == 1:
-                del self._locks[name]  # keys come and go for ever
+                del self._locks[name]  # words come and go for ever
             else:
                 self._locks[name] = lock, waiting - 1
+
+
+class StartKeys:
+    """Finds what a key of a project has started; only the loop's thread uses it.
+
+    Nothing is kept but locks: which process a key has started stands in its record, and so survives every server.
+    """
+
+    def __init__(self, queries: Queries) -> None:
+        """Take what knows of processes."""
+        self._queries = queries
+        self.locks = WordLocks()
 
     async def find(
         self, key: str, command: Command, place: Place, *, text: str, connection_id: str | None = None
@@ -189,15 +197,6 @@ class StartKeys:
                 )
             return process
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class StartNames:
-    """The names of a start, together."""
-
-    command_ids: CommandIds
-    short_ids: ShortIds
-    keys: StartKeys
 
 
 MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder

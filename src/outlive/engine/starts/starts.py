@@ -3,148 +3,42 @@
 `Starts.start` says which id the process has and waits for a slot; `Starts._start` names the steps one under the other. What
 they ask: `Preparation` (may it be started, what does it resolve to, what bounds it), `approvals` (is a person asked),
 `start_queue` (is its group full), the backend; `StartOutcomes` takes over the backend's answer. `new_record` and `new_spec`
-make what is recorded of a command before it runs. Its names are `names`'.
+make what is recorded of a command before it runs. Its names are `names`' and `name_holders`'.
 """
 
 import asyncio
+import contextlib
 import functools
 import os
 import time
-from dataclasses import replace
 
 from outlive.backends.contract import Backend
-from outlive.core.command import ApprovalState, Command, NotifyEvent, Profile
+from outlive.core.command import ApprovalState, Command, NotifyEvent
 from outlive.core.errors import InvalidRequest, OutliveError, StartFailed
 from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
-from outlive.core.location import LOCAL
-from outlive.core.process import Owner, ProcessRecord
+from outlive.core.process import Owner, ProcessRecord, check_name
 from outlive.core.spec import CALLER_ENVIRONMENT, Spec
-from outlive.engine.commands.containers import ContainerStarts, resolve_elsewhere
-from outlive.engine.commands.resolver import Resolved, Resolver, clean_environment, find_shell
-from outlive.engine.commands.sandbox import Sandboxes
-from outlive.engine.commands.unfiltered import keeping_unfiltered
+from outlive.engine.commands.resolver import Resolved
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.groups import StartSlots
-from outlive.engine.processes.output_redaction import Redaction, TextMask, check_secrets, hide_error
+from outlive.engine.processes.output_redaction import Redaction, TextMask, hide_error
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ProcessTable, StartOutcomes
-from outlive.engine.queries import Queries, record_inside
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.grants import Grants
-from outlive.engine.starts.names import StartNames, recorded_text, shown_text
+from outlive.engine.starts.name_holders import StartNames
+from outlive.engine.starts.names import recorded_text, shown_text
 from outlive.engine.starts.notice_requests import NoticeRequests
+from outlive.engine.starts.preparation import Preparation
 from outlive.engine.starts.start_queue import StartQueue
-from outlive.policy.starters import with_own_deciding
 from outlive.protocols.keeper import encode_spec
 from outlive.store.folder import encode_meta
 from outlive.store.queue_store import WaitingCommand
 from outlive.store.rows import at_time
-
-
-class Preparation:
-    """Asks every part that has a say in a start."""
-
-    def __init__(
-        self,
-        settings: EngineSettings,
-        sandboxes: Sandboxes,
-        *,
-        queries: Queries,
-        backend: Backend,
-    ) -> None:
-        """Take what decides; nothing is looked for before `open`."""
-        self._backend = backend
-        self._settings = settings
-        self._layout = Layout(settings.state_dir)
-        self._queries = queries
-        self._environment = clean_environment(settings.environment)
-        self._resolver: Resolver | None = None
-        self._sandboxes = sandboxes
-        self._containers = ContainerStarts(
-            settings.containers,
-            cwd=settings.cwd,
-            limits=settings.sandbox.limits,
-            is_strict=settings.is_strict,
-        )
-
-    async def open(self) -> None:
-        """Look for the shell that runs command lines, in a thread."""
-        shell = await asyncio.to_thread(find_shell, self._environment)
-        self._resolver = Resolver(
-            self._layout,
-            environment=self._environment,
-            cwd=self._settings.cwd,
-            shell=shell,
-            is_strict=self._settings.is_strict,
-        )
-
-    @property
-    def shell(self) -> str:
-        """The program that runs command lines; known once the engine is open."""
-        return "" if self._resolver is None else self._resolver.shell
-
-    async def prepare(self, command: Command, owner: Owner, process_id: ProcessId) -> Resolved:
-        """Return what will run, and within which bounds.
-
-        Raises:
-            OutliveError: As `Starts.start`.
-        """
-        backend = self._containers.backend_of(command, owner)
-        kind = "local" if backend == LOCAL else self._backend.kind_of(backend)
-        if self._settings.allowed_commands.names:
-            self._settings.allowed_commands.check(command, self._environment)
-        if command.env_secrets or command.caller_env:
-            check_secrets(
-                command.env_secrets, command.caller_env or {}, is_granted=command.granted is not None
-            )
-        inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
-        if kind == "container":
-            resolved = await self._containers.prepare(command, owner, process_id)
-            await self._sandboxes.check_folder(resolved.cwd, inside)
-            return resolved
-        profile = self._sandboxes.choose(command, owner, inside)
-        if kind != "local":
-            return resolve_elsewhere(command, profile, inside, kind=kind, backend=backend)
-        if self._resolver is None:
-            raise AssertionError("the engine is used inside `async with` only")
-        limit = self._settings.output_limit if command.output_limit is None else command.output_limit
-        command = keeping_unfiltered(
-            command,
-            profile,
-            shell=self._resolver.shell,
-            runner=self._settings.runner,
-            limit=limit,
-            may_fork=command.limits.processes is None and self._settings.sandbox.limits.processes is None,
-        )
-        resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
-        if inside is not None:
-            await self._sandboxes.check_folder(resolved.cwd, inside)
-        return await self._sandboxes.confine(
-            resolved,
-            command,
-            profile,
-            name=process_id,
-            script=f"{self._layout.process(process_id)}/script" if resolved.script else command.start_file,
-        )
-
-    def adapted(self, command: Command) -> Command:
-        """Return a command whose caller's environment decides nothing that the operator's rules are about."""
-        if command.caller_env is None or not self._settings.is_strict:
-            return command
-        return replace(command, caller_env=with_own_deciding(command.caller_env, self._environment))
-
-    async def check_unbounded(self, owner: Owner) -> None:
-        """Let a caller pass that may start what no profile bounds.
-
-        Raises:
-            CommandRefused: `profile_too_weak`.
-        """
-        inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
-        self._sandboxes.choose(Command(profile=Profile.OPEN.value), owner, inside)
 
 
 def new_record(
@@ -188,6 +82,7 @@ def new_record(
         project=command.project,
         number=number,
         key=command.key,
+        name=command.name,
         sandbox=resolved.sandbox,
         secret_names=tuple(command.env_secrets),
         approval=approval,
@@ -305,6 +200,7 @@ class Starts:
             StartFailed: Program or folder missing, not executable, an argument too long; no such sandbox here.
             CommandRefused: The operator's lists, or its profile, do not allow it.
             InvalidRequest: The command makes no sense (empty, NUL inside).
+            InvalidState: `name_taken`: a process of that name lives in the project.
             LimitExceeded: Too many processes, or the disk is full.
             BackendUnavailable: The keeper did not answer within 25 s; it may still start, for its owner to find.
 
@@ -323,16 +219,36 @@ class Starts:
             self._notices.check(command.notify)
         if command.grant is not None or settings.callbacks is not None:
             command = self._grants.give(command, owner)
-        if command.key is None:
+        if command.name is not None:
+            check_name(command.name)
+        if command.key is None and command.name is None:
             async with self._slots.of(owner.principal):
                 return await self._start(command, owner, process_id=process_id, now_ns=now_ns)
+        return await self._start_called(command, owner, process_id=process_id, now_ns=now_ns)
+
+    async def _start_called(
+        self, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int
+    ) -> Process:
+        """Start a command with a key or a name, one at a time of each; return what the key has started before, if anything."""
         place = (owner.principal, command.project or "")
-        async with self._names.keys.held(command.key, place), self._slots.of(owner.principal):
-            text = self._redaction.texts(command.env_secrets)(command.text)
-            known = await self._names.keys.find(
-                command.key, command, place, text=text, connection_id=owner.connection_id
-            )
-            return known or await self._start(command, owner, process_id=process_id, now_ns=now_ns)
+        async with contextlib.AsyncExitStack() as held:
+            # Always the key first: two starts that wait for each other would wait for ever.
+            if command.key is not None:
+                await held.enter_async_context(self._names.keys.locks.held(command.key, place))
+            if command.name is not None:
+                await held.enter_async_context(self._names.holders.locks.held(command.name, place))
+            await held.enter_async_context(self._slots.of(owner.principal))
+            # The same start, sent again while the first one waited for what it replaces.
+            if (same := self._table.live.get(id_to_bytes(process_id))) is not None:
+                return _own(same, owner)
+            if command.key is not None:
+                text = self._redaction.texts(command.env_secrets)(command.text)
+                known = await self._names.keys.find(
+                    command.key, command, place, text=text, connection_id=owner.connection_id
+                )
+                if known is not None:
+                    return known
+            return await self._start(command, owner, process_id=process_id, now_ns=now_ns)
 
     async def _start(self, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int) -> Process:
         """Take the steps of a start, in their order; each may refuse it."""
@@ -345,6 +261,11 @@ class Starts:
             numbers = await self._names.short_ids.of(place)
             resolved = await self._preparation.prepare(command, owner, process_id)
             approval = await self._approvals.needed_for(command, resolved) if self._has_rules else None
+            if (
+                command.name is not None
+            ):  # last: what a start replaces is ended only for one that nothing else refuses
+                needs_approval = approval is not None
+                await self._names.holders.make_free(command, owner, place, needs_approval=needs_approval)
         except OutliveError as error:
             hide_error(error, hide)
             self._events.publish_refusal(owner, error.code, command=hide(command.text))

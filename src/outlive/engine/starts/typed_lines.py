@@ -10,7 +10,7 @@ from outlive.engine.commands.policy_check import Policing
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.output_redaction import TextMask, hide_error
 from outlive.engine.settings import EngineSettings
-from outlive.engine.starts.starts import Preparation
+from outlive.engine.starts.preparation import Preparation
 from outlive.policy.judgement import Verdict, refusal
 
 # What readline and an interactive bash take for something else than text: keys, and history expansion (bash(1)).

@@ -14,7 +14,7 @@ import msgspec
 
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.process import Owner
-from outlive.engine import AuditedControls, Engine, Process
+from outlive.engine import Asker, AuditedControls, Engine, Process
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Session, Sessions
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
@@ -61,18 +61,17 @@ class Context:
         """Return the identity of this client."""
         return self.access.owner("jsonrpc", connection_id=self.session.session_id, request_id=request_id)
 
-    async def find(self, process_id: str | None) -> Process:
-        """Return the process that is meant: by id, or the one that runs in this session.
+    async def find(self, word: str | None, project: str | None = None) -> Process:
+        """Return the process that a word means (`engine.lookup`), or without one that which runs in this session.
 
         Raises:
             ProcessNotFound: There is none, or it belongs to another principal.
-            InvalidRequest: `process_ambiguous`: several run and no id was given.
+            InvalidRequest: `process_ambiguous`: several run and no id was given, or several could be meant.
         """
-        if process_id is not None:
-            process = await self.engine.queries.find(process_id)
-            if not self.session.may_see(process.record):
-                raise ProcessNotFound("process_not_found", f"There is no process {process_id[:40]!r}.")
-            return process
+        if word is not None:
+            session = self.session
+            asker = Asker(principal=session.principal, project=project, connection_id=session.session_id)
+            return await self.engine.lookup.find(word, asker)
         running = self.session.running()
         if not running:
             raise ProcessNotFound("no_process", "No process runs in this session.")

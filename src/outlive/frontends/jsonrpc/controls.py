@@ -21,7 +21,7 @@ from outlive.operations import controls
 from outlive.protocols.jsonrpc.answers import encode_process_notification
 from outlive.protocols.jsonrpc.members import ProcessMembers, StatusMembers
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
-from outlive.protocols.jsonrpc.params import ProcessIdMember, ProcessParams
+from outlive.protocols.jsonrpc.params import ProcessIdMember, ProcessParams, ProjectMember
 from outlive.protocols.jsonrpc.views import Encoding, process_view
 from outlive.server.shown_output import check_within
 
@@ -41,6 +41,7 @@ class ControlParams(controls.Control, kw_only=True, frozen=True, forbid_unknown_
     """`control`: what to do, under either of the two names that clients use."""
 
     process_id: ProcessIdMember = None
+    project: ProjectMember = None
     type: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
     action: Literal["PAUSE", "RESUME", "CANCEL"] | None = None
 
@@ -62,7 +63,7 @@ class ControlParams(controls.Control, kw_only=True, frozen=True, forbid_unknown_
 
 async def control(context: Context, params: ControlParams, _label: str | None) -> Result[StatusMembers]:
     """Pause, resume or cancel the whole tree; output waits until the answer is written (promises S0.4, S0.10)."""
-    process = await context.find(params.process_id)
+    process = await context.find(params.process_id, params.project)
     match params.verb:
         case "PAUSE":
             word, asked = "paused", context.acting.control(process, Pause())
@@ -90,6 +91,7 @@ class SignalParams(controls.SignalRequest, kw_only=True, frozen=True, forbid_unk
     """`signal`: a number or a name ("INT", "SIGINT"), for the main process, its group or the tree."""
 
     process_id: ProcessIdMember = None
+    project: ProjectMember = None
     whole_group: Annotated[bool, Meta(description="Its process group gets it.")] = False
 
     def __post_init__(self) -> None:
@@ -108,7 +110,7 @@ class SignalledMembers(StatusMembers):
 async def signal(context: Context, params: SignalParams, _label: str | None) -> Result[SignalledMembers]:
     """Send a signal to the main process, its process group or the whole tree."""
     number = signal_number(params.signal)
-    process = await context.find(params.process_id)
+    process = await context.find(params.process_id, params.project)
     sending = SignalProcess(signal=number, whole_tree=params.whole_tree, whole_group=params.whole_group)
     asked = context.acting.control(process, sending)
     return Result({"status": "signalled", "signal": number}, then=await _held(context, process, asked))
@@ -142,14 +144,14 @@ async def write_bytes(
     context: Context, params: ProcessParams, data: bytes | memoryview
 ) -> Result[WrittenMembers]:
     """Write bytes that came as they are, in a binary frame."""
-    process = await context.find(params.process_id)
+    process = await context.find(params.process_id, params.project)
     await context.acting.write(process, data)
     return Result({"written": len(data)})
 
 
 async def close_stdin(context: Context, params: ProcessParams, _label: str | None) -> Result[StatusMembers]:
     """Let the process read end-of-file; served after the writes before it."""
-    await context.acting.control(await context.find(params.process_id), CloseInput())
+    await context.acting.control(await context.find(params.process_id, params.project), CloseInput())
     return Result({"status": "closed"})
 
 
@@ -163,7 +165,7 @@ async def close_output(
     context: Context, params: CloseOutputParams, _label: str | None
 ) -> Result[StatusMembers]:
     """Close the reading end of a pipe of the process: a program that writes to it gets SIGPIPE."""
-    process = await context.find(params.process_id)
+    process = await context.find(params.process_id, params.project)
     await context.acting.control(process, CloseOutput(stream=STREAM_NAMES.index(params.type)))
     return Result({"status": "closed"})
 
@@ -178,7 +180,7 @@ class ReleaseParams(ProcessParams, kw_only=True, frozen=True):
 async def release(context: Context, params: ReleaseParams, _label: str | None) -> Result[StatusMembers]:
     """Let go of delivered output of a process whose `on_limit` is "block"; that of others cannot be released."""
     cursor = Cursor.parse(params.cursor)
-    process = await context.find(params.process_id)
+    process = await context.find(params.process_id, params.project)
     check_within(process, cursor)
     await context.acting.release(
         process, stdout_bytes=cursor.stdout, stderr_bytes=cursor.stderr, unbound=params.unbound
@@ -190,6 +192,7 @@ class ResizeParams(controls.Resize, kw_only=True, frozen=True, forbid_unknown_fi
     """`resize`: the terminal's window size."""
 
     process_id: ProcessIdMember = None
+    project: ProjectMember = None
 
 
 class WindowCells(TypedDict):
@@ -201,7 +204,7 @@ class WindowCells(TypedDict):
 
 async def resize(context: Context, params: ResizeParams, _label: str | None) -> Result[WindowCells]:
     """Set the terminal's window size."""
-    process = await context.find(params.process_id)
+    process = await context.find(params.process_id, params.project)
     await params.apply(context.acting, process)
     return Result({"rows": params.rows, "cols": params.cols})
 
@@ -210,11 +213,12 @@ class RelabelParams(controls.Changes, kw_only=True, frozen=True, forbid_unknown_
     """`relabel`: tags to set (null removes one), and the group (null takes it out of its group; absent leaves it)."""
 
     process_id: ProcessIdMember = None
+    project: ProjectMember = None
 
 
 async def relabel(context: Context, params: RelabelParams, _label: str | None) -> Result[ProcessMembers]:
     """Change tags and group, while it runs and afterwards; they survive every crash."""
-    process = await context.find(params.process_id)
+    process = await context.find(params.process_id, params.project)
     await params.apply(context.acting, process)
     return Result(process_view(process.record))
 
@@ -234,7 +238,7 @@ class RemovedMembers(TypedDict):
 
 async def remove(context: Context, params: RemoveParams, _label: str | None) -> Result[RemovedMembers]:
     """Forget a finished process: record, output and folder."""
-    process = await context.find(params.process_id)
+    process = await context.find(params.process_id, params.project)
     await context.acting.remove(process, force=params.force, note="Removed by request.")
     return Result({"process_id": process.process_id, "removed": True})
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from outlive.core.cursor import Cursor
+from outlive.core.identity import is_process_id
 from outlive.core.process import Owner
 from outlive.core.redactions import Redactions
 from outlive.engine import ProcessFilter
@@ -49,7 +50,7 @@ from outlive.store.output_log import OutputChunk
 async def attach(context: Context, params: AttachParams, _label: str | None) -> Result[ProcessMembers]:
     """Follow a process from a cursor on: the answer, output, `process.completed` (promise S0.19)."""
     cursor = Cursor.parse(params.cursor)
-    process = await context.find(params.process_id)
+    process = await context.find(params.process_id, params.project)
     check_within(process, cursor)
     form = context.output_format(params)
     if params.raw:
@@ -98,7 +99,7 @@ async def list_(context: Context, params: ListParams, _label: str | None) -> Res
 
 async def get(context: Context, params: GetParams, _label: str | None) -> Result[ProcessMembers]:
     """Return everything about one process."""
-    process = await context.find(params.process_id)
+    process = await context.find(params.process_id, params.project)
     view = process_view(process.record)
     if params.stats:
         view["stats"] = stats_view(await context.engine.queries.observe(process))
@@ -125,7 +126,7 @@ async def nodes(context: Context, _params: NodesParams, _label: str | None) -> R
 async def read(context: Context, params: ReadParams, _label: str | None) -> Result[PageMembers]:
     """Return one page of output from a cursor on; no chunks means caught up."""
     cursor = Cursor.parse(params.cursor)
-    process = await context.find(params.process_id)
+    process = await context.find(params.process_id, params.project)
     check_within(process, cursor)
     chunks = await context.engine.queries.read(process, cursor, params.limit, raw=params.raw)
     if params.raw:
@@ -163,7 +164,7 @@ async def wait(context: Context, params: WaitParams, _label: str | None) -> Resu
 
     `timed_out` tells which; the process itself is never ended by this (wire.md, Words).
     """
-    process = await context.find(params.process_id)
+    process = await context.find(params.process_id, params.project)
     timed_out = False
     try:
         async with asyncio.timeout(params.wait_s):
@@ -178,9 +179,18 @@ async def events(context: Context, params: EventsParams, _label: str | None) -> 
     if not params.follow:
         context.events.close()
         return Result({"status": "silent"})
+    # An id may stand for a process that is not there yet; another word has to mean one.
+    ids = (
+        None
+        if params.process_ids is None
+        else [
+            word if is_process_id(word) else (await context.find(word, params.project)).process_id
+            for word in params.process_ids
+        ]
+    )
     wanted = EventFilter(
         events=None if params.events is None else frozenset(params.events),
-        process_ids=None if params.process_ids is None else frozenset(params.process_ids),
+        process_ids=None if ids is None else frozenset(ids),
         group=params.group,
         tags=params.tags,
         states=None if params.states is None else frozenset(params.states),

@@ -24,7 +24,7 @@ from outlive.frontends.rest.routes import RestCall
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import Encoding, Piece, page_view
 from outlive.protocols.rest.answers import process_view
-from outlive.protocols.rest.requests import EventParameters, SocketParameters
+from outlive.protocols.rest.requests import EventParameters, FollowParameters, SocketParameters
 from outlive.protocols.sse import COMMENT
 from outlive.server.shown_output import check_within
 from outlive.store.output_log import OutputLog
@@ -182,7 +182,7 @@ _RESTART = 1012  # WebSocket close code: the service restarts (IANA registry)
 
 async def follow(call: RestCall, asked: EventParameters) -> Response:
     """Follow a process from a cursor on, through its end. The same path is a WebSocket, with the same messages."""
-    process, place = await _placed(call, asked.process_id, asked.last_event_id or asked.cursor)
+    process, place = await _placed(call, asked, asked.last_event_id or asked.cursor)
     if place.sent == "closed":
         return Response(status_code=204)
     log = await call.log_of(process, place.cursor, raw=asked.raw)
@@ -202,7 +202,7 @@ async def follow_socket(call: RestCall, asked: SocketParameters) -> ASGIApp:
 
     With `output=binary` output comes in binary messages: the event as JSON, a newline, the bytes.
     """
-    process, place = await _placed(call, asked.process_id, asked.cursor)
+    process, place = await _placed(call, asked, asked.cursor)
     log = await call.log_of(process, place.cursor, raw=asked.raw)
     feed = OutputFeed(process, log, place, encoding=None if asked.output == "binary" else asked.encoding)
 
@@ -232,8 +232,8 @@ async def _serve(websocket: WebSocket, feed: OutputFeed, *, stopping: asyncio.Ev
             await websocket.close(_RESTART if stopping.is_set() else 1000)
 
 
-async def _placed(call: RestCall, process_id: str, text: str | None) -> tuple[Process, FeedPlace]:
-    process = await call.find(process_id)
+async def _placed(call: RestCall, asked: FollowParameters, text: str | None) -> tuple[Process, FeedPlace]:
+    process = await call.find(asked)
     place = FeedPlace.parse(text or "0")
     check_within(process, place.cursor)
     return process, place

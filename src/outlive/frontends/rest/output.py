@@ -110,7 +110,7 @@ def _all_pieces(log: OutputLog, extent: Extent, redactions: Redactions) -> Itera
 
 async def read(call: RestCall, asked: OutputParameters) -> Response | Members:
     """Read output that was written: from a cursor, a range of one stream, the last lines, or lines with a text."""
-    process = await call.find(asked.process_id)
+    process = await call.find(asked)
     log = process.raw_log if asked.raw else process.log  # nothing of it leaves before `read_raw`
     stream = None if asked.stream == "both" else STREAM_NAMES.index(asked.stream)
     has_range = asked.start is not None or asked.end is not None
@@ -128,12 +128,12 @@ async def read(call: RestCall, asked: OutputParameters) -> Response | Members:
     if asked.format == "raw" or (asked.format is None and _wants_bytes(call.connection)):
         extent = _limited(extent, asked.limit)
         if asked.raw:
-            await call.acting.read_raw(asked.process_id, extent.begin, extent.end)
+            await call.acting.read_raw(process.process_id, extent.begin, extent.end)
         redacted = "0" if asked.raw else await _redacted_in(process, extent)
         return _bytes_answer(log, extent, skips_gaps=asked.skip_gaps, redacted=redacted)
     page, following = _page(process, log, extent, asked)
     if asked.raw:
-        await call.acting.read_raw(asked.process_id, extent.begin, following)
+        await call.acting.read_raw(process.process_id, extent.begin, following)
     return page
 
 

@@ -32,6 +32,7 @@ from outlive.protocols.rest.requests import (
     ApprovalParameters,
     ListParameters,
     OfProcess,
+    OfWaiting,
     RemoveParameters,
     StartParameters,
     StartRequest,
@@ -138,21 +139,21 @@ def _first_id(text: str) -> str:
 
 async def get(call: RestCall, asked: OfProcess) -> Members:
     """Describe a process."""
-    return process_view((await call.find(asked.process_id)).record)
+    return process_view((await call.find(asked)).record)
 
 
 async def change(call: RestCall, asked: OfProcess, body: Changes) -> Members:
     """Change tags and group, while it runs and afterwards."""
-    process = await call.find(asked.process_id)
+    process = await call.find(asked)
     await body.apply(call.acting, process)
     return process_view(process.record)
 
 
 async def remove(call: RestCall, asked: RemoveParameters) -> Members:
     """Forget a finished process: record, output and folder."""
-    process = await call.find(asked.process_id)
+    process = await call.find(asked)
     await call.acting.remove(process, force=asked.force, note="Removed by request.")
-    return {"process_id": asked.process_id, "removed": True}
+    return {"process_id": process.process_id, "removed": True}
 
 
 def control(name: str) -> Callable[..., Awaitable[Members]]:
@@ -160,7 +161,7 @@ def control(name: str) -> Callable[..., Awaitable[Members]]:
     shape, _ = CONTROLS[name]
 
     async def handle(call: RestCall, asked: OfProcess, body: ProcessControl) -> Members:
-        process = await call.find(asked.process_id)
+        process = await call.find(asked)
         await body.apply(call.acting, process)
         return process_view(process.record)
 
@@ -175,7 +176,7 @@ async def write(call: RestCall, asked: WriteParameters) -> Members:
 
     A body of any length: no more of it is held than one piece, and a process that does not read makes the sender wait.
     """
-    process = await call.find(asked.process_id)
+    process = await call.find(asked)
     body = aiter(cast("Request", call.connection).stream())
     first = await anext(body, b"")
     written = 0
@@ -196,7 +197,7 @@ async def _behind(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[byt
 
 async def wait(call: RestCall, asked: WaitParameters) -> Members:
     """Answer when the process has ended, or as it is after `timeout`: still running is no error."""
-    process = await call.find(asked.process_id)
+    process = await call.find(asked)
     over = call.engine.queries.wait(process, until=asked.until)
     is_over = await call.first_of(over, within_s=asked.timeout)
     return {**process_view(process.record), "timed_out": not is_over}
@@ -207,7 +208,7 @@ async def approvals(call: RestCall, asked: ApprovalParameters) -> Members:
     return {"approvals": await pending_approvals(call.engine, call.access, call.owner(), raw=asked.raw)}
 
 
-async def approve(call: RestCall, asked: OfProcess, body: Approving) -> Members:
+async def approve(call: RestCall, asked: OfWaiting, body: Approving) -> Members:
     """Let a process start that waits for an approval, if it is what was looked at."""
     by = approver_of(call.access)
     process = await call.engine.queries.find(asked.process_id)
@@ -215,7 +216,7 @@ async def approve(call: RestCall, asked: OfProcess, body: Approving) -> Members:
     return process_view(process.record)
 
 
-async def deny(call: RestCall, asked: OfProcess, body: Denial) -> Members:
+async def deny(call: RestCall, asked: OfWaiting, body: Denial) -> Members:
     """End a process that waits for an approval; it never runs."""
     by = approver_of(call.access)
     process = await call.engine.queries.find(asked.process_id)

@@ -25,14 +25,16 @@ from starlette.types import Scope as AsgiScope
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, InvalidRequest, OutliveError, ProcessNotFound, ProtocolViolation
 from outlive.core.events import AuditEvent
+from outlive.core.hints import hint_for
 from outlive.core.process import Owner
-from outlive.engine import AuditedControls, Engine, Process, ProcessRegistry
+from outlive.engine import Asker, AuditedControls, Engine, Process, ProcessRegistry
 from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.problems import DOCS_PATH, HttpRefusal, send_problem, send_refusal
 from outlive.operations.requests import convert_request
 from outlive.operations.schemas import Schema, component_schemas
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
+from outlive.protocols.rest.requests import OfProcess
 from outlive.server.access.guard import access_of
 from outlive.server.access.web_pages import STATIC_PAGES
 from outlive.server.terminal_calls import TerminalCalls
@@ -89,19 +91,19 @@ class RestCall:
             by=self.owner(),
         )
 
-    async def find(self, process_id: str) -> Process:
+    async def find(self, asked: OfProcess) -> Process:
         """Return a process of the caller's principal; private ones of a connection are not shown here.
 
         Raises:
             ProcessNotFound: There is none.
+            InvalidRequest: `process_ambiguous`: several could be meant.
         """
+        asker = Asker(principal=self.access.principal, project=asked.project)
         try:
-            process = await self.engine.queries.find(process_id)
-        except ProcessNotFound:
-            raise _unknown(process_id) from None
-        if not process.is_detached or process.record.owner.principal != self.access.principal:
-            raise _unknown(process_id)
-        return process
+            return await self.engine.lookup.find(asked.process_id, asker)
+        except ProcessNotFound as error:
+            hint = hint_for(error, "rest")
+        raise _unknown(asked.process_id, hint)
 
     async def log_of(self, process: Process, begin: Cursor, *, raw: bool) -> OutputLog:
         """Return a process's output as it is shown from `begin` on to the caller; `raw` hides no secrets.
@@ -306,11 +308,10 @@ class RestPath:
         )
 
 
-def _unknown(process_id: str) -> ProcessNotFound:
+def _unknown(word: str, hint: str) -> ProcessNotFound:
     # Made here, so that no frame that raises it has it as a variable: an error that its own traceback leads to stays, with the
     # request's body, until garbage is looked for.
-    hint = "GET /v1/processes lists what there is."
-    return ProcessNotFound("process_not_found", f"There is no process {process_id[:40]!r}.", hint=hint)
+    return ProcessNotFound("process_not_found", f"There is no process {word[:40]!r}.", hint=hint)
 
 
 def json_answer(members: Members, status: int = 200, **headers: str) -> Response:

@@ -10,12 +10,11 @@ from starlette.types import Scope as AsgiScope
 from starlette.types import Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from outlive.core.errors import LimitExceeded, OutliveError, ProcessNotFound
+from outlive.core.errors import LimitExceeded, OutliveError
 from outlive.core.events import AuditEvent
 from outlive.core.hints import worded
-from outlive.core.identity import is_process_id
 from outlive.core.process import Owner
-from outlive.engine import Engine, Process
+from outlive.engine import Asker, Engine
 from outlive.frontends.terminal.terminal_output import newest_history
 from outlive.frontends.terminal.viewer import View, Viewer
 from outlive.policy.access import Access, Scope
@@ -25,13 +24,11 @@ from outlive.server.error_formats import STATUS, Headers, send_error
 from outlive.server.http.websocket_io import open_outbox
 from outlive.server.limiters import Take
 from outlive.server.shown_output import check_within
-from outlive.store.rows import ProcessFilter
 
 PATH = "/ws/terminal/"
 _MOST_VIEWERS = (
     256  # of one principal; each may hold 128 KiB of output and 64 KiB of input in the server's memory
 )
-_MOST_DIGITS = 10  # of a pid (proc_pid_max in the kernel: 2**22)
 
 
 class TerminalFrontend:
@@ -82,7 +79,8 @@ class TerminalFrontend:
         """Return what this viewer may see and do; raises an `OutliveError` where it may not."""
         access.require(Scope.READ)
         opening = Opening.parse(websocket.query_params)
-        process = await self._find(websocket.path_params["process_id"], access.principal)
+        asker = Asker(principal=access.principal, project=websocket.query_params.get("project"))
+        process = await self._engine.lookup.find(websocket.path_params["process_id"], asker)
         log = process.raw_log if opening.raw else process.log
         if opening.cursor is not None:
             check_within(process, opening.cursor)
@@ -100,27 +98,6 @@ class TerminalFrontend:
             is_readonly=opening.readonly or access.scope < Scope.RUN,
             size=opening.size,
         )
-
-    async def _find(self, name: str, principal: str) -> Process:
-        """Return the caller's process by its id, its command id, or its pid while it runs; never a private one.
-
-        Raises:
-            ProcessNotFound: The caller has no such process; another principal's is not distinguished from none.
-        """
-        try:
-            if is_process_id(name):
-                process = await self._engine.queries.find(name)
-            elif name.isascii() and name.isdigit() and len(name) <= _MOST_DIGITS:
-                own = ProcessFilter(principal=principal, pid=int(name), active=True, detached=True)
-                process = await self._engine.queries.find_by(own)
-            else:
-                own = ProcessFilter(principal=principal, command_id=name, detached=True)
-                process = await self._engine.queries.find_by(own)
-        except ProcessNotFound as error:
-            raise _unknown(name) from error
-        if not process.is_detached or process.principal != principal:
-            raise _unknown(name)
-        return process
 
     async def _refuse(self, websocket: WebSocket, owner: Owner, error: OutliveError) -> None:
         """Refuse the upgrade, and record a missing scope in the audit log."""
@@ -145,11 +122,3 @@ async def send_refusal(
     """Refuse an upgrade in plain JSON. Hints use REST's words, because clients of this path find processes by REST."""
     hint = worded(error, hint, "rest")
     await send_error(scope, send, status=status, error=error, message=message, hint=hint, headers=headers)
-
-
-def _unknown(name: str) -> ProcessNotFound:
-    return ProcessNotFound(
-        "process_not_found",
-        f"There is no process {name[:40]!r}.",
-        hint="GET /v1/processes lists what there is.",
-    )

@@ -55,6 +55,8 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "invalid_cursor": _INVALID_PARAMS,
         "no_unfiltered": _NO_PROCESS,
         "key_taken": _INVALID_PARAMS,
+        "name_invalid": _INVALID_PARAMS,
+        "name_taken": _INVALID_PARAMS,
         "process_ambiguous": _INVALID_PARAMS,
         "process_running": _INVALID_PARAMS,
         "process_not_found": _NO_PROCESS,

@@ -89,6 +89,7 @@ class ProcessMembers(TypedDict):
     short_id: NotRequired[Annotated[str, Meta(description="Its name in its project: p7.")]]
     project: NotRequired[str]
     key: NotRequired[str]
+    name: NotRequired[str]
     unknown: NotRequired[Annotated[bool, Meta(description="Always true.")]]
     reachable: NotRequired[Annotated[bool, Meta(description="Always false.")]]
     waiting: NotRequired[

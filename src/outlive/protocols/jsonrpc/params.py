@@ -18,7 +18,7 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
 from outlive.core.process import WaitUntil
 from outlive.operations.controls import Approving, Denial
-from outlive.operations.requests import Niceness, ProjectFilter
+from outlive.operations.requests import Niceness, ProjectFilter, ProjectFolder
 from outlive.operations.start import StartOptions, check_streams, check_words
 from outlive.protocols.jsonrpc.answers import EventName
 from outlive.protocols.jsonrpc.views import Encoding
@@ -31,13 +31,23 @@ _LineBytes = Annotated[int, Meta(ge=1, le=MAX_LINE_BYTES)]
 
 
 # Which process is meant; null is the one that runs in this session.
-ProcessIdMember = Annotated[str | None, Meta(description="The one that runs in this session, if left out.")]
+ProcessIdMember = Annotated[
+    str | None,
+    Meta(
+        description="Its id, name, short id (p7), command id, the end of its id, its pid, or @last; the one that runs in this "
+        "session, if left out."
+    ),
+]
+ProjectMember = Annotated[
+    ProjectFolder | None, Meta(description="The folder in which names, short ids and @last count.")
+]
 
 
 class ProcessParams(msgspec.Struct, kw_only=True, frozen=True):
     """Which process is meant; without an id the one that runs in this session."""
 
     process_id: ProcessIdMember = None
+    project: ProjectMember = None
 
 
 class GetParams(ProcessParams, kw_only=True, frozen=True):
@@ -130,6 +140,7 @@ class AttachParams(msgspec.Struct, kw_only=True, frozen=True):
     """`attach`: follow a process from a cursor on."""
 
     process_id: str
+    project: ProjectMember = None
     cursor: str = "0"
     output: OutputMode = "lines"
     raw: bool = False
@@ -168,6 +179,7 @@ class EventsParams(msgspec.Struct, kw_only=True, frozen=True):
     follow: bool = True
     events: tuple[EventName, ...] | None = None
     process_ids: tuple[str, ...] | None = None
+    project: ProjectMember = None
     group: str | None = None
     tags: dict[str, str] | None = None
     states: tuple[State, ...] | None = None

@@ -54,7 +54,6 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
         "exit_code": record.wire_exit_code,
         "error": record.error,
         "cause": None if record.cause.value == "none" else record.cause.value,
-        # Its output, as far as it is known now.
         "completed": record.is_complete,
         "streams": "closed" if record.is_closed else "open",
         "cursor": str(record.cursor),
@@ -89,6 +88,8 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
         view["project"] = record.project
     if record.key is not None:
         view["key"] = record.key
+    if record.name is not None:
+        view["name"] = record.name
     if record.is_unknown:
         view["unknown"] = True
     if not record.is_reachable:

@@ -18,7 +18,16 @@ from outlive.core.command import Command
 from outlive.core.process import WaitUntil
 from outlive.core.terminal import Form
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial
-from outlive.operations.requests import Bytes, ProjectFilter, ProjectFolder, Text, Timeout, WaitSeconds, Words
+from outlive.operations.requests import (
+    Bytes,
+    ProcessWord,
+    ProjectFilter,
+    ProjectFolder,
+    Text,
+    Timeout,
+    WaitSeconds,
+    Words,
+)
 from outlive.operations.services.requests import DownRequest, RestartRequest, UpRequest
 from outlive.operations.start import StartOptions, check_one_way, check_words
 from outlive.protocols.jsonrpc.views import Encoding
@@ -161,6 +170,21 @@ StateName = Literal[
 
 class OfProcess(msgspec.Struct, kw_only=True, frozen=True):
     """The process that a path names."""
+
+    process_id: Annotated[
+        ProcessWord,
+        Meta(
+            description="The process's id, name, short id (p7), command id, the end of its id, its pid, or @last.",
+            examples=["01k9zq3v8d4t6r2m5x7b1n0c9f", "web", "p7"],
+        ),
+    ]
+    project: Annotated[
+        ProjectFolder | None, Meta(description="The folder in which names, short ids and @last count.")
+    ] = None
+
+
+class OfWaiting(msgspec.Struct, kw_only=True, frozen=True):
+    """The process that a path names and that waits for an approval: by the server's id alone."""
 
     process_id: Annotated[
         str,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidState, ProcessNotFound
-from outlive.core.identity import number_of
+from outlive.core.identity import number_of, short_id
 from outlive.core.lifecycle import Cause
 from outlive.engine import Process
 from outlive.engine.commands.unfiltered import HiddenByFilter, hidden_by_filter, unfiltered_log
@@ -275,8 +275,10 @@ async def _find(call: ToolCall, name: str) -> Process:
     # Models repeat an id as they like: "p7", "P7", "7".
     number = number_of(f"p{name.strip().lower().removeprefix('p')}")
     try:
-        if number is not None:
-            return await call.find_numbered(number)
-    except ProcessNotFound:
-        pass  # said below, by the id that was sent
-    raise ProcessNotFound("process_not_found", f"No command of this project has the ID {name[:40]!r}.")
+        return await call.lookup(name if number is None else short_id(number))
+    except ProcessNotFound as error:
+        text = f"No command of this project has the ID {name[:40]!r}."
+        # Where one of that name lives in another project, the hint says that.
+        if error.details:
+            raise ProcessNotFound(error.code, text, hint=error.hint) from None
+        raise ProcessNotFound(error.code, text) from None

@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 
 from outlive.core.controls import CloseInput, Pause, Resume, SignalProcess
 from outlive.core.cursor import BEGINNING, Cursor
-from outlive.core.errors import InvalidRequest, InvalidState, OutliveError, ProcessNotFound
+from outlive.core.errors import InvalidState, OutliveError, ProcessNotFound
 from outlive.core.hints import ran_before
-from outlive.core.identity import is_process_id, number_of
 from outlive.core.lifecycle import signal_number
 from outlive.core.process import ProcessRecord
 from outlive.engine import OutputLog, Process, ProcessFilter
@@ -21,7 +20,7 @@ from outlive.engine.commands.unfiltered import unfiltered_log, unfiltered_of
 from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.lean_answers import described, listed, show
 from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
-from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, Runner, ToolCall, is_visible
+from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, Runner, ToolCall
 from outlive.frontends.mcp.tools.waits import Reason, reporting, unmet, until_answerable, until_any
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
 from outlive.protocols.mcp.lean import (
@@ -41,6 +40,7 @@ from outlive.protocols.terminal.typed import typed_keys
 
 _SETTLED_S = 0.5  # silence after an input, of a program that the kernel does not show waiting
 _SEND_S = 30.0  # for the answer to an input
+_LISTS = "list() shows running processes, list(all=true) ended ones, too."
 
 
 async def run(call: ToolCall, asked: RunArguments) -> Outcome:
@@ -330,23 +330,21 @@ def _interpreter(asked: RunArguments) -> tuple[str, ...]:
     return tuple(words) or ("/bin/bash",)
 
 
-async def _find(call: ToolCall, name: str) -> Process:
-    """Return a process by its short id in the caller's project, by its process id or by its command id."""
-    queries = call.runner.engine.queries
-    name = name.strip()
+async def _find(call: ToolCall, word: str) -> Process:
+    """Return the process that a word means in the caller's project.
+
+    Raises:
+        ProcessNotFound: None.
+        InvalidRequest: It could mean several.
+    """
     try:
-        if is_process_id(name):
-            process = await queries.find(name)
-            if is_visible(process, call.caller):
-                return process
-        if (number := number_of(name)) is not None:
-            return await call.find_numbered(number)
-        return await call.find(name)
-    except OutliveError as error:
-        if not isinstance(error, ProcessNotFound | InvalidRequest):
-            raise
-        text = f"No process of this project has the id {name[:40]!r}."
-        raise ProcessNotFound("process_not_found", text) from None
+        return await call.lookup(word)
+    except ProcessNotFound as error:
+        text = f"No process of this project has the id {word.strip()[:40]!r}."
+        # Where one of that name lives in another project, the hint says that.
+        if error.details:
+            raise ProcessNotFound(error.code, text, hint=error.hint) from None
+        raise ProcessNotFound(error.code, text) from None
 
 
 def _ran(record: ProcessRecord) -> str:

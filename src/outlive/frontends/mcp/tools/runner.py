@@ -18,7 +18,7 @@ from outlive.core.command import Command
 from outlive.core.cursor import Cursor
 from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
-from outlive.engine import Engine, Process, ProcessFilter
+from outlive.engine import Asker, Engine, Process, ProcessFilter
 from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.mcp.tools.calls import (
     Caller,
@@ -263,16 +263,18 @@ class ToolCall:
                 return process
         raise ProcessNotFound("process_not_found", "No such process is known.")
 
-    async def find_numbered(self, number: int) -> Process:
-        """Return the process of that number in the caller's project: 7 for the short id "p7".
+    async def lookup(self, word: str) -> Process:
+        """Return the process that a word means in the caller's project (`engine.lookup`).
 
         Raises:
-            ProcessNotFound: There is none, or it is private to a connection.
+            ProcessNotFound: None.
+            InvalidRequest: `process_ambiguous`: it could mean several.
         """
-        wanted = ProcessFilter(
-            principal=self.caller.principal, project=self.caller.project_root, number=number, detached=True
+        caller = self.caller
+        asker = Asker(
+            principal=caller.principal, project=caller.project_root, connection_id=caller.connection_id
         )
-        return await self.runner.engine.queries.find_by(wanted)
+        return await self.runner.engine.lookup.find(word, asker)
 
     async def live(self) -> list[Process]:
         """Return the caller's processes that the engine holds, oldest first; of some only descendants still run."""

@@ -1,0 +1,91 @@
+"""`NameHolders`: no two processes that live in a project of a principal have one name.
+
+Nothing is kept but locks: which process has a name stands in its record, so that the next server finds it, however this one ended. What
+finds a process by its name is `engine.lookup`.
+"""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from outlive.core.command import Command
+from outlive.core.errors import InvalidState
+from outlive.core.lifecycle import NOT_ENDED
+from outlive.core.process import Owner
+from outlive.engine.processes.process import Process
+from outlive.engine.queries import Queries
+from outlive.engine.starts.names import CommandIds, Place, ShortIds, StartKeys, WordLocks
+from outlive.store.rows import ProcessFilter
+
+_NOTE = "Replaced by a start of the same name."
+_SHOWN = 200  # characters of the other command in a message
+_FEW = 10  # one lives; after a start whose answer was lost there may be a second one for a moment
+
+
+class EndsProcesses(Protocol):
+    """What ends a process for a caller, as far as the caller may do that: the engine's `AuditedControls`."""
+
+    async def end(self, process: Process, *, grace_s: float, note: str) -> bool:
+        """End the whole tree and return when it is gone, and whether the KILL was needed."""
+        ...
+
+
+class NameHolders:
+    """Finds what has a name, and ends it where a start is to take its place; only the loop's thread uses it."""
+
+    def __init__(self, queries: Queries, acting: Callable[[Owner], EndsProcesses]) -> None:
+        """Take what knows of processes, and what acts on behalf of a caller: it may end only what it could end anyway."""
+        self._queries = queries
+        self._acting = acting
+        self.locks = WordLocks()
+
+    async def make_free(self, command: Command, owner: Owner, place: Place, *, needs_approval: bool) -> None:
+        """Return when nothing that lives has a command's name; the lock of that name is held meanwhile.
+
+        Args:
+            command: What is about to start; with `replaces` the process that has its name is ended, with its own grace period.
+            owner: For which caller.
+            place: Whose name it is.
+            needs_approval: A person has to approve the command: until then nothing is ended for it.
+
+        Raises:
+            InvalidState: `name_taken`.
+            BackendUnavailable, CommandRefused: What has the name was not ended.
+
+        Cancellation: an end that was asked for goes on.
+        """
+        principal, project = place
+        living = ProcessFilter(principal=principal, project=project, name=command.name, states=NOT_ENDED)
+        for record in await self._queries.list(living, limit=_FEW):
+            process = await self._queries.find(record.process_id)
+            if process.is_ended:
+                continue
+            if not command.replaces or needs_approval:
+                raise _taken(process, needs_approval=needs_approval and command.replaces)
+            with contextlib.suppress(InvalidState):  # it ended meanwhile
+                await self._acting(owner).end(process, grace_s=record.grace_s, note=_NOTE)
+
+
+def _taken(process: Process, *, needs_approval: bool) -> InvalidState:
+    record = process.record
+    shown = record.command if len(record.command) <= _SHOWN else f"{record.command[:_SHOWN]} …"
+    hint = (
+        "A person has to approve the new command first: end the other one yourself." if needs_approval else ""
+    )
+    return InvalidState(
+        "name_taken",
+        f"{record.name!r} is the name of {record.process_id}, which lives: {shown}",
+        hint=hint,
+        details={"process_id": record.process_id, "name": record.name},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StartNames:
+    """The names of a start, together."""
+
+    command_ids: CommandIds
+    short_ids: ShortIds
+    keys: StartKeys
+    holders: NameHolders

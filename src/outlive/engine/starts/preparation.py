@@ -1,0 +1,121 @@
+"""`Preparation`: what has a say in a start, asked in one place: may it be started, what does it resolve to, what bounds it."""
+
+import asyncio
+from dataclasses import replace
+
+from outlive.backends.contract import Backend
+from outlive.core.command import Command, Profile
+from outlive.core.identity import ProcessId
+from outlive.core.layout import Layout
+from outlive.core.location import LOCAL
+from outlive.core.process import Owner
+from outlive.engine.commands.containers import ContainerStarts, resolve_elsewhere
+from outlive.engine.commands.resolver import Resolved, Resolver, clean_environment, find_shell
+from outlive.engine.commands.sandbox import Sandboxes
+from outlive.engine.commands.unfiltered import keeping_unfiltered
+from outlive.engine.processes.output_redaction import check_secrets
+from outlive.engine.queries import Queries, record_inside
+from outlive.engine.settings import EngineSettings
+from outlive.policy.starters import with_own_deciding
+
+
+class Preparation:
+    """Asks every part that has a say in a start."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        sandboxes: Sandboxes,
+        *,
+        queries: Queries,
+        backend: Backend,
+    ) -> None:
+        """Take what decides; nothing is looked for before `open`."""
+        self._backend = backend
+        self._settings = settings
+        self._layout = Layout(settings.state_dir)
+        self._queries = queries
+        self._environment = clean_environment(settings.environment)
+        self._resolver: Resolver | None = None
+        self._sandboxes = sandboxes
+        self._containers = ContainerStarts(
+            settings.containers,
+            cwd=settings.cwd,
+            limits=settings.sandbox.limits,
+            is_strict=settings.is_strict,
+        )
+
+    async def open(self) -> None:
+        """Look for the shell that runs command lines, in a thread."""
+        shell = await asyncio.to_thread(find_shell, self._environment)
+        self._resolver = Resolver(
+            self._layout,
+            environment=self._environment,
+            cwd=self._settings.cwd,
+            shell=shell,
+            is_strict=self._settings.is_strict,
+        )
+
+    @property
+    def shell(self) -> str:
+        """The program that runs command lines; known once the engine is open."""
+        return "" if self._resolver is None else self._resolver.shell
+
+    async def prepare(self, command: Command, owner: Owner, process_id: ProcessId) -> Resolved:
+        """Return what will run, and within which bounds.
+
+        Raises:
+            OutliveError: As `Starts.start`.
+        """
+        backend = self._containers.backend_of(command, owner)
+        kind = "local" if backend == LOCAL else self._backend.kind_of(backend)
+        if self._settings.allowed_commands.names:
+            self._settings.allowed_commands.check(command, self._environment)
+        if command.env_secrets or command.caller_env:
+            check_secrets(
+                command.env_secrets, command.caller_env or {}, is_granted=command.granted is not None
+            )
+        inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
+        if kind == "container":
+            resolved = await self._containers.prepare(command, owner, process_id)
+            await self._sandboxes.check_folder(resolved.cwd, inside)
+            return resolved
+        profile = self._sandboxes.choose(command, owner, inside)
+        if kind != "local":
+            return resolve_elsewhere(command, profile, inside, kind=kind, backend=backend)
+        if self._resolver is None:
+            raise AssertionError("the engine is used inside `async with` only")
+        limit = self._settings.output_limit if command.output_limit is None else command.output_limit
+        command = keeping_unfiltered(
+            command,
+            profile,
+            shell=self._resolver.shell,
+            runner=self._settings.runner,
+            limit=limit,
+            may_fork=command.limits.processes is None and self._settings.sandbox.limits.processes is None,
+        )
+        resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
+        if inside is not None:
+            await self._sandboxes.check_folder(resolved.cwd, inside)
+        return await self._sandboxes.confine(
+            resolved,
+            command,
+            profile,
+            name=process_id,
+            script=f"{self._layout.process(process_id)}/script" if resolved.script else command.start_file,
+        )
+
+    def adapted(self, command: Command) -> Command:
+        """Return a command whose caller's environment decides nothing that the operator's rules are about."""
+        if command.caller_env is None or not self._settings.is_strict:
+            return command
+        return replace(command, caller_env=with_own_deciding(command.caller_env, self._environment))
+
+    async def check_unbounded(self, owner: Owner) -> None:
+        """Let a caller pass that may start what no profile bounds.
+
+        Raises:
+            CommandRefused: `profile_too_weak`.
+        """
+        inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
+        self._sandboxes.choose(Command(profile=Profile.OPEN.value), owner, inside)
