@@ -35,6 +35,8 @@ _GO_ON = {
         ("## `outlive attach`", [["attach"]]),
         ("## `outlive up`, `down`, `restart`", [["up"], ["down"], ["restart"]]),
         ("## `outlive ps`", [["ps"]]),
+        ("## `outlive restart`, `rerun`", [["restart"], ["rerun"]]),
+        ("## `outlive search`", [["search"]]),
         ("## `outlive inspect`", [["inspect"]]),
         ("## `outlive logs`", [["logs"]]),
         ("## `outlive wait`", [["wait"]]),

@@ -61,13 +61,19 @@ PROGRAM = Group(
             "services.up:up",
         ),
         Verb("down", "Stop a project's services.", "services.down:down"),
-        Verb("restart", "End some of a project's services and start them again.", "services.down:restart"),
         Verb("ps", "List processes, newest first.", "verbs.ps:ps"),
+        Verb(
+            "restart",
+            "Run services or commands again, in the place of those that live. In the same folder and environment, under the same name.",
+            "verbs.repeat:restart",
+        ),
+        Verb("rerun", "Run a process's command again, beside it if it lives.", "verbs.repeat:rerun"),
         Verb(
             "logs",
             "Print output, all of it or the end, and follow it. A process's stdout goes to stdout, its stderr to stderr.",
             "logs.logs:logs",
         ),
+        Verb("search", "Find a text in the output of all processes.", "logs.search:search"),
         Verb("inspect", "Show everything about processes.", "verbs.inspect:inspect"),
         Verb(
             "wait",

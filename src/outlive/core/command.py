@@ -86,6 +86,11 @@ class Limits:
         """Return whether anything is limited."""
         return self is not NO_LIMITS and self != NO_LIMITS
 
+    def view(self) -> dict[str, float]:
+        """Return those that are set by the names that callers have for them; `operations.start` reads them so."""
+        names = {field.name: field.name.removesuffix("_s").removesuffix("_bytes") for field in fields(self)}
+        return {short: value for name, short in names.items() if (value := getattr(self, name)) is not None}
+
     def within(self, most: "Limits") -> "Limits":
         """Return these limits where they are set, and those of `most` elsewhere.
 

@@ -1,12 +1,15 @@
-"""`outlive down` and `outlive restart`: stop a project's services, or start them again."""
+"""`outlive down` stops a project's services; what `outlive restart` does with them is here, too."""
+
+from collections.abc import Sequence
 
 from outlive.cli.parameters import SERVER, ServerFlags, places, seconds, switch, takes
 from outlive.cli.processes import connected
 from outlive.cli.services.project_file import needed_stack
 from outlive.cli.services.settlement import settle
 from outlive.cli.services.up import FILE
+from outlive.client import Client
 
-_TIMEOUT = seconds("--timeout", about="Wait no longer; 124 then.", to="timeout_s", default=60.0)
+TIMEOUT = seconds("--timeout", about="Wait no longer; 124 then.", to="timeout_s", default=60.0)
 
 
 @takes(
@@ -14,7 +17,7 @@ _TIMEOUT = seconds("--timeout", about="Wait no longer; 124 then.", to="timeout_s
     FILE,
     seconds("--grace", about="Time until KILL, instead of each service's own.", to="grace_s", least=0),
     switch("--kill", about="Kill them at once, as --grace 0."),
-    _TIMEOUT,
+    TIMEOUT,
     *SERVER,
 )
 def down(
@@ -34,15 +37,12 @@ def down(
         return settle(client, stack, meant, timeout_s=timeout_s, as_json=server.as_json, stops=True)
 
 
-@takes(
-    places("names", "SERVICE...", about="Which services; of no other processes."),
-    FILE,
-    _TIMEOUT,
-    *SERVER,
-    more="A service that does not run is started. Files of variables (env_file) are read again.",
-)
-def restart(*, names: list[str], file: str | None, timeout_s: float, server: ServerFlags) -> int:
-    """End services, start them again, and return when they are ready."""
-    with connected(server) as client:
-        stack = client.services.restart(needed_stack(client, file).folder, names=names)
-        return settle(client, stack, names, timeout_s=timeout_s, as_json=server.as_json)
+def restart_services(
+    client: Client, folder: str, names: Sequence[str], *, timeout_s: float, as_json: bool
+) -> int:
+    """End services of a folder's file, start them again, and return when they are ready; one that does not run is started.
+
+    Files of variables (env_file) are read again.
+    """
+    stack = client.services.restart(folder, names=names)
+    return settle(client, stack, names, timeout_s=timeout_s, as_json=as_json)

@@ -125,7 +125,11 @@ def new_spec(
         container=record.location.container or "",
         umask=umask if command.umask is None else command.umask,
         nice=nice if command.nice is None else _allowed(command.nice, record.owner, settings),
-        meta={**encode_meta(record), **resolved.meta},
+        meta={
+            **encode_meta(record),
+            **({"limits": command.limits.view()} if command.limits else {}),
+            **resolved.meta,
+        },
     )
 
 
