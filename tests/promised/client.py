@@ -6,6 +6,7 @@ SENTENCES: Mapping[str, str] = {
     "C.run.signals": "TERM, INT, QUIT and HUP sent to `outlive run` or its group end its whole tree, as in a shell without job control.",
     "C.run.key": "`outlive run --key` runs a command once in a project, across crashes; again it prints that output and exits with that code.",
     "C.names.echo": "What stops, ends or forgets a process by a word says which one that was: name, end of its id, command.",
+    "C.guessed": "What people guess from docker, pueue, tmux, pm2, systemctl and kubectl is done or answered with what does it; no mistyped word with what destroys.",
     "C.search": "`search` finds a text in every output, and each line says what its process is called.",
     "C.rerun": "`restart` and `rerun` run a command again in its folder and environment, with its name, labels and bounds; a secret is asked for or named, never missing in silence.",
     "C.names": "On the command line p7 is the current project's process of that number, before an id that ends so, and never another one's by chance.",

@@ -16,7 +16,15 @@ TIME = "TIME"  # what stands for a time in help: 90 or 90s, 5m, 2h, 1d
 
 
 class UsageError(Exception):
-    """The words of the command line are wrong: the program says why, and ends with 2."""
+    """The words of the command line are wrong: the program says why, and ends with 2.
+
+    `unknown` are the flags that there are not.
+    """
+
+    def __init__(self, text: str, *, unknown: Sequence[str] = ()) -> None:
+        """Keep the sentence and the flags."""
+        super().__init__(text)
+        self.unknown = tuple(unknown)
 
 
 class Parameter(NamedTuple):
@@ -37,6 +45,7 @@ class Parameter(NamedTuple):
         ends_flags: Whether everything behind its first word belongs to it, dashes and all.
         is_process: Whether its words name processes, which the shell completes.
         is_common: Whether most verbs take it: the program's own help page explains it, a verb's only names it.
+        other_flags: What other programs call the flag: taken, and shown nowhere.
     """
 
     name: str
@@ -53,6 +62,7 @@ class Parameter(NamedTuple):
     ends_flags: bool = False
     is_process: bool = False
     is_common: bool = False
+    other_flags: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:

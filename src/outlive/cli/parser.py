@@ -26,7 +26,9 @@ def parse(parameters: Sequence[Parameter], words: Sequence[str]) -> dict[str, An
         UsageError: The words do not fit.
         HelpAsked: They ask for help.
     """
-    known = {flag: one for one in (_HELP, *parameters) for flag in (*one.flags, one.off) if flag}
+    known = {
+        flag: one for one in (_HELP, *parameters) for flag in (*one.flags, one.off, *one.other_flags) if flag
+    }
     values: dict[str, Any] = {one.name: [] if one.kind == "many" else one.default for one in parameters}
     found: list[str] = []
     unknown: list[str] = []
@@ -39,7 +41,8 @@ def parse(parameters: Sequence[Parameter], words: Sequence[str]) -> dict[str, An
         else:
             _take(one, flag, value, values)
     if unknown:
-        raise UsageError(f"unrecognized arguments: {' '.join(unknown)}")
+        flags = [word.partition("=")[0] for word in unknown]
+        raise UsageError(f"unrecognized arguments: {' '.join(unknown)}", unknown=flags)
     return values | _filled([one for one in parameters if not one.flags], found)
 
 

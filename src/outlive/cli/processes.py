@@ -38,6 +38,8 @@ def find_process(client: Client, word: str) -> Process:
     except ProcessNotFound as error:
         # Where one of that name lives in another project, the hint says that.
         hint = error.hint if error.details else "`outlive ps --all` lists them."
+        if word == "all":
+            hint = "--all stands for everything that lives, where a verb takes several."
         raise ProcessNotFound(error.code, f"No process is called {word[:60]!r}.", hint=hint) from None
 
 
@@ -61,6 +63,7 @@ class Selection:
         *,
         group: str | None,
         tags: Sequence[str],
+        all_of_them: bool = False,
         active: bool | None = True,
         with_left: bool = False,
     ) -> None:
@@ -70,6 +73,7 @@ class Selection:
             names: What the processes are called.
             group: Instead of names: those of this group.
             tags: Instead of names: those with all of these, each as "name=value".
+            all_of_them: Instead of names: every one.
             active: Of a group or tags only those that live (True), that have ended (False), or all (None).
 
             with_left: Of a group or tags also those that have ended and left something running.
@@ -82,8 +86,9 @@ class Selection:
         self._group = group
         self._tags = parse_tags(tags)
         self._active = active
-        if bool(names) == bool(group is not None or self._tags):
-            raise InvalidRequest("invalid_params", "Name processes, or a --group, or a --tag: one of them.")
+        if bool(names) == bool(group is not None or self._tags or all_of_them):
+            text = "Name processes, or a --group, a --tag or --all: one of them."
+            raise InvalidRequest("invalid_params", text, hint="`outlive ps` lists what there is.")
 
     def processes(self, client: Client) -> Iterable[tuple[str, Callable[[], Process]]]:
         """Yield a name for messages and how to get each process."""

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from outlive.cli.parameters import Action, Parameter, option, switch
+from outlive.cli.parameters import STATE_DIR, Action, Parameter, option, switch
 
 NAME = "outlive"
 
@@ -131,6 +131,7 @@ PROGRAM = Group(
             "machine.completion_scripts:completion",
         ),
         Verb("serve", "Start the server. Ctrl-C stops the server, not the processes.", "server.serve:serve"),
+        Verb("open", "Say where outlive can be looked at.", "machine.doctor:show_places"),
         Verb(
             "doctor",
             "Show what this machine offers, and what is degraded. Of each, to what, and what to do about it.",
@@ -303,7 +304,8 @@ _CA = option(
     metavar="FILE",
     about="PEM file of the authorities that count for it. Environment: OUTLIVE_CA.",
 )
-TOP_PARAMETERS = (_HOST, _TOKEN_FILE, _CA, switch("--version", about="Print the version."))
+SERVER_PARAMETERS = (_HOST, _TOKEN_FILE, _CA)
+TOP_PARAMETERS = (*SERVER_PARAMETERS, STATE_DIR, switch("--version", about="Print the version."))
 
 
 def parameters_of(group: Group) -> tuple[Parameter, ...]:

@@ -4,15 +4,20 @@ import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from outlive import __version__
+from outlive.cli.aliases import ALIAS_LINE, about_flag, of_screen, suggestion, translated
 from outlive.cli.output import say, show
 from outlive.cli.parameters import SERVER, Parameter, UsageError, places
 from outlive.cli.parser import HelpAsked, parse
-from outlive.cli.program import NAME, PROGRAM, Group, Verb, parameters_of
+from outlive.cli.program import NAME, PROGRAM, SERVER_PARAMETERS, TOP_PARAMETERS, Group, Verb, parameters_of
 
 _MISTAKE = 2  # as shells count a wrong use of their own commands
 _REST = places("rest", "", about="", is_required=False, ends_flags=True)
+_BEHIND = "behind "  # of a parameter's name, which no argument of a verb has
+# Which server is meant may be said behind the verb, too.
+_SERVER_BEHIND = tuple(one._replace(name=f"{_BEHIND}{one.name}", is_hidden=True) for one in SERVER_PARAMETERS)
 
 
 def run_program(words: Sequence[str]) -> int:
@@ -21,7 +26,7 @@ def run_program(words: Sequence[str]) -> int:
     Raises:
         OutliveError: What the verb could not do.
     """
-    return _run_group(PROGRAM, NAME, words)
+    return _run_group(PROGRAM, NAME, of_screen(words))
 
 
 def _run_group(group: Group, path: str, words: Sequence[str]) -> int:
@@ -38,18 +43,17 @@ def _run_group(group: Group, path: str, words: Sequence[str]) -> int:
             show(f"{NAME} {__version__}")
             return 0
         _use_server(given)
-    name, *rest = given["rest"] or [""]
+    name, *rest = (translated(given["rest"]) if group is PROGRAM else given["rest"]) or [""]
+    if group is PROGRAM and name in {"help", "version"}:
+        return _run_group(group, path, [*rest, "--help"] if name == "help" else ["--version"])
     if not name:
         say(_group_page(group, path).rstrip("\n"))
         return _MISTAKE
-    if group is PROGRAM and "://" in os.environ.get("OUTLIVE_HOST", ""):
-        from outlive.cli.far import check_verb  # noqa: PLC0415 -- most calls are to this machine's server
-
-        check_verb(name)
     found = group.find(name)
     match found:
         case None:
-            return _refuse(path, parameters, UsageError(f"No such command {name!r}."), is_group=True)
+            text = f"No such command {name!r}. {_meant(group, given['rest'])}".rstrip()
+            return _refuse(path, parameters, UsageError(text), is_group=True)
         case Group():
             return _run_group(found, f"{path} {name}", rest)
         case Verb():
@@ -59,7 +63,16 @@ def _run_group(group: Group, path: str, words: Sequence[str]) -> int:
 def _run_verb(verb: Verb, path: str, words: Sequence[str]) -> int:
     action = verb.action
     try:
-        given = parse(action.parameters, words)
+        own = {
+            flag for one in action.parameters for flag in one.flags
+        }  # `serve --host` is what it listens on
+        behind = [one for one in _SERVER_BEHIND if own.isdisjoint(one.flags)]
+        server, given = _split_server(parse((*behind, *action.parameters), words))
+        _use_server(server)
+        if "://" in os.environ.get("OUTLIVE_HOST", ""):
+            from outlive.cli.far import check_verb  # noqa: PLC0415 -- most calls are to this machine's server
+
+            check_verb(path.split()[1])
         # What was imported makes no garbage, and a short verb ends before there is any worth a look (`main`).
         gc.enable()
         return action.call(given)
@@ -76,9 +89,31 @@ def _run_verb(verb: Verb, path: str, words: Sequence[str]) -> int:
         return _refuse(path, action.parameters, error, is_group=False)
 
 
+def _split_server(given: Mapping[str, Any]) -> tuple[dict[str, str | None], dict[str, Any]]:
+    """Return what a verb's words say of the server that is meant, and the rest of them."""
+    server = {one.name: given.get(f"{_BEHIND}{one.name}") for one in SERVER_PARAMETERS}
+    return server, {name: value for name, value in given.items() if not name.startswith(_BEHIND)}
+
+
+def _meant(group: Group, words: Sequence[str]) -> str:
+    """Return a sentence on what to type instead of words whose first is no verb."""
+    if group is not PROGRAM:
+        return f"There are: {', '.join(one.name for one in group.verbs)}."
+    import shlex  # noqa: PLC0415 -- start-up time: only a mistake needs these
+    import shutil  # noqa: PLC0415
+
+    if said := suggestion(words[0], [one.name for one in group.verbs]):
+        return said
+    if shutil.which(words[0]):
+        return f"To run a program: `outlive run -- {shlex.join(words)}`."
+    return ""
+
+
 def _use_server(given: Mapping[str, str | None]) -> None:
     """Take which server is meant into the environment, for the clients of all verbs and for what they start."""
-    wanted = {"host": given["host"], "token_file": given["token_file"], "ca": given["ca"]}
+    if (folder := given.get("state_dir")) is not None:
+        os.environ["OUTLIVE_STATE_DIR"] = os.path.abspath(folder)
+    wanted = {one.name: given[one.name] for one in SERVER_PARAMETERS}
     if any(wanted.values()):
         from outlive.cli.far import use_server  # noqa: PLC0415 -- most calls are to this machine's server
 
@@ -89,14 +124,21 @@ def _group_page(group: Group, path: str) -> str:
     from outlive.cli.help.help_page import group_page  # noqa: PLC0415 -- as above
 
     verbs = [(one.name, one.about) for one in group.verbs]
-    common = SERVER if group is PROGRAM else ()
-    return group_page(
+    # What may stand before a verb as well is explained once.
+    common = [one for one in SERVER if one not in TOP_PARAMETERS] if group is PROGRAM else ()
+    page = group_page(
         path, group.about, parameters_of(group), verbs=verbs, topics=group.topics, common=common
     )
+    return f"{page}\n{ALIAS_LINE}\n" if group is PROGRAM else page
 
 
 def _refuse(path: str, parameters: Sequence[Parameter], error: UsageError, *, is_group: bool) -> int:
     from outlive.cli.help.help_page import usage  # noqa: PLC0415 -- as above
 
-    say(f"{usage(path, parameters, is_group=is_group)}\nTry '{path} --help' for help.\n\nError: {error}")
+    more = "".join(f" {said}" for said in dict.fromkeys(map(about_flag, error.unknown)) if said)
+    say(
+        f"{usage(path, parameters, is_group=is_group)}\nTry '{path} --help' for help.\n\nError: {error}.{more}".replace(
+            "..", "."
+        )
+    )
     return _MISTAKE

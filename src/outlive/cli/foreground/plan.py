@@ -21,6 +21,8 @@ class ForegroundOptions(NamedTuple):
     argv: tuple[str, ...] = ()
     line: str | None = None
     is_detached: bool = False
+    is_interactive: bool = False
+    is_forgotten: bool = False
     pty: bool | None = None
     wait_for: str | None = None
     tags: tuple[str, ...] = ()
@@ -62,6 +64,13 @@ def check_options(options: ForegroundOptions) -> None:
             hint="Add -d, or ask `outlive inspect --json` afterwards.",
         )
 
+    if options.is_forgotten and options.is_detached:
+        raise InvalidRequest(
+            "invalid_params",
+            "--rm needs the foreground: here nothing waits for the end of a command that is left.",
+            hint="`outlive wait ID && outlive rm ID`; the server itself forgets what is old (`docs/settings.md`).",
+        )
+
 
 class Descriptors(NamedTuple):
     """What our own standard descriptors are: terminals, and whether stdout and stderr are one and the same file."""
@@ -89,7 +98,9 @@ def plan_run(options: ForegroundOptions, found: Descriptors) -> Plan:
     their order is kept; else a pipe for each.
     """
     if options.is_detached:
-        return Plan(stdio="pty" if options.pty else "pipes", stdin="none")
+        stdio: Literal["pty", "pipes"] = "pty" if options.pty else "pipes"
+        # Nothing is fed: its input stays open for `outlive send`.
+        return Plan(stdio=stdio, stdin="fed" if options.is_interactive else "none")
     wants_terminal = options.pty
     if wants_terminal is None:
         wants_terminal = found.is_stdin_terminal and found.is_stdout_terminal

@@ -241,7 +241,9 @@ def _variables(words: tuple[str, ...]) -> Mapping[str, str]:
     found = {}
     for word in words:
         name, equals, value = word.partition("=")
-        if not name or not equals:
+        if not equals and name in os.environ:  # as docker's -e: our own
+            value = os.environ[name]
+        elif not name or not equals:
             raise InvalidRequest("invalid_params", f"--env {word!r}: a variable is NAME=VALUE.")
         found[name] = value
     return found

@@ -10,20 +10,24 @@ from outlive.cli.logs.log_view import LogShower, LogView
 from outlive.cli.output import say
 from outlive.cli.parameters import NAME, SERVER, ServerFlags, UsageError, count, option, switch, takes
 from outlive.core.errors import InvalidRequest
-from outlive.core.identity import SHORT_LENGTH, is_name, is_process_id, number_of
+from outlive.core.identity import LAST, SHORT_LENGTH, is_name, is_process_id, number_of
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
 
 
 @takes(
-    NAME._replace(metavar="[ID]", is_required=False, note="default: all services of this project"),
+    NAME._replace(
+        metavar="[ID]", is_required=False, note="default: all services of this project, else @last"
+    ),
     switch("--follow", "-f", about="Go on until the end."),
     option(
         "--since",
         metavar="TIME",
         about="Begin at a moment (10m ago, 14:30, 2026-01-31T12:00) or behind a cursor.",
     ),
-    count("--tail", metavar="LINES", about="Only the last lines.", least=0),
+    count("--tail", "-n", metavar="LINES", about="Only the last lines.", least=0)._replace(
+        other_flags=("--lines",)
+    ),
     option("--grep", metavar="TEXT", about="Only lines that contain it."),
     count("--context", "-C", metavar="LINES", about="Lines around each match.", least=0, most=100, default=0),
     switch("--ignore-case", "-i", about="Letters in either case."),
@@ -44,7 +48,11 @@ def logs(*, name: str | None, stream: str, server: ServerFlags, **wanted: object
         raise UsageError("--unfiltered is one stream of an ended process: leave out --follow and --stream")
     view = LogView(stream=stream, as_json=server.as_json, **wanted)  # type: ignore[arg-type] # the parser has typed them
     if name is None:
-        return _show_services(view, server)
+        from outlive.cli.services.project_file import find_file  # noqa: PLC0415 -- start-up time
+
+        if find_file(os.getcwd()) is not None:
+            return _show_services(view, server)
+        name = LAST
     return _show(layout_of(server.state_dir), name, view, server)
 
 

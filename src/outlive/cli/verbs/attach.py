@@ -20,6 +20,7 @@ from outlive.cli.parameters import DETACH_KEYS_DEFAULT, NAME, NO_START, STATE_DI
 from outlive.cli.processes import find_process
 from outlive.client import Cursor, OutliveError, Process
 from outlive.client.results import ProcessInfo, Stream
+from outlive.core.identity import LAST
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
 from outlive.store.log_search import tail_start
@@ -107,7 +108,7 @@ def _is_null(descriptor: int) -> bool:
 
 
 @takes(
-    NAME._replace(metavar="PROCESS"),
+    NAME._replace(metavar="[PROCESS]", is_required=False, note="default: @last", default=LAST),
     option(
         "--detach-keys",
         metavar="KEYS",

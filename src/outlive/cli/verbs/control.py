@@ -10,6 +10,7 @@ from outlive.cli.parameters import (
     Action,
     Parameter,
     ServerFlags,
+    option,
     place,
     seconds,
     switch,
@@ -37,34 +38,61 @@ def _to_each(
     """
     before = () if first is None else (first,)
 
-    @takes(*before, OPTIONAL_NAMES, *own, GROUP, TAGS, *SERVER)
+    @takes(*before, OPTIONAL_NAMES, *own, GROUP, TAGS, _ALL, *SERVER)
     def verb(
-        *, names: list[str], group: str | None, tags: list[str], server: ServerFlags, **values: object
+        *,
+        names: list[str],
+        group: str | None,
+        tags: list[str],
+        all_of_them: bool,
+        server: ServerFlags,
+        **values: object,
     ) -> int:
-        selection = Selection(names, group=group, tags=tags, with_left=with_left)
+        selection = Selection(names, group=group, tags=tags, all_of_them=all_of_them, with_left=with_left)
         with connected(server) as client:
             return act(
                 client,
                 selection,
                 lambda process: do(process, **values),
-                said=said.format(**values),
+                said=said.format(**values) if _is_kill(values.get("sent")) else f"got {values['sent']}",
                 as_json=server.as_json,
             )
 
     return verb
 
 
-def _signal(process: Process, *, number: str, tree: bool) -> None:
+_ALL = switch("--all", "-a", about="Everything that lives, of all projects.", to="all_of_them")
+
+
+def _signal(process: Process, *, number: str, tree: bool = False) -> None:
     process.signal(int(number) if number.isascii() and number.isdigit() else number, whole_tree=tree)
+
+
+def _kill(process: Process, *, sent: str | None) -> None:
+    """End the tree at once; with another signal than KILL send that to the main process, as kill(1) and docker do."""
+    if sent is not None and not _is_kill(sent):
+        _signal(process, number=sent)
+    else:
+        process.cancel(0.0)
+
+
+def _is_kill(sent: object) -> bool:
+    """Tell whether nothing else than the end of the tree was asked for."""
+    return sent is None or str(sent).upper().removeprefix("SIG") in {"KILL", "9"}
 
 
 pause = _to_each(Process.pause, "is paused")
 resume = _to_each(Process.resume, "goes on")
-kill = _to_each(lambda process: process.cancel(0.0), "is being killed", with_left=True)
+kill = _to_each(
+    _kill,
+    "is being killed",
+    option("--signal", "-s", metavar="SIGNAL", about="Send this one instead (HUP, USR1, 10).", to="sent"),
+    with_left=True,
+)
 stop = _to_each(
     lambda process, grace_s: process.cancel(grace_s),
     "is being stopped",
-    seconds("--grace", about="Time between TERM and KILL.", to="grace_s"),
+    seconds("--grace", about="Time between TERM and KILL.", to="grace_s")._replace(flags=("--grace", "-t")),
     with_left=True,
 )
 signal = _to_each(

@@ -41,7 +41,8 @@ from outlive.cli.parameters import (
     takes,
     whole_number,
 )
-from outlive.client import Client, Cursor, Gap, OutliveError, Output, Process
+from outlive.cli.processes import find_process
+from outlive.client import Client, Cursor, Gap, InvalidRequest, OutliveError, Output, Process
 from outlive.client.link import say_nothing
 from outlive.client.options import FlagOptions
 from outlive.client.results import Stream
@@ -107,6 +108,7 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
         if plan.stdin == "fed":
             feed(process)
         return _stay(
+            client,
             process,
             plan,
             terminal,
@@ -115,6 +117,7 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
             readiness=readiness,
             state_dir=layout.root,
             is_elsewhere=is_elsewhere,
+            is_forgotten=options.is_forgotten,
         )
 
 
@@ -128,6 +131,7 @@ def _placed(options: ForegroundOptions, client: Client) -> tuple[ForegroundOptio
 
 
 def _stay(
+    client: Client,
     process: Process,
     plan: Plan,
     terminal: OwnTerminal | None,
@@ -137,6 +141,7 @@ def _stay(
     readiness: Readiness | None,
     state_dir: str,
     is_elsewhere: bool,
+    is_forgotten: bool,
 ) -> int:
     has_terminal = plan.stdio == "pty"
 
@@ -147,7 +152,9 @@ def _stay(
             process.close_output(stream)
 
     def ended(cursor: Cursor) -> None:
-        if not has_terminal:
+        if is_forgotten:
+            _forget(client, process)
+        elif not has_terminal:
             leave_behind(process, cursor, state_dir)
 
     session = ForegroundSession(
@@ -162,6 +169,14 @@ def _stay(
     )
     session.begin()
     return _follow(session, process, early, readiness)
+
+
+def _forget(client: Client, process: Process) -> None:
+    """Remove a process that has ended; what it has left running keeps it, and is said."""
+    try:
+        client.remove(process.process_id)
+    except OutliveError as error:
+        show_error(error)
 
 
 def _follow(
@@ -220,6 +235,38 @@ def _descriptors() -> Descriptors:
     )
 
 
+def _known(word: str, server: ServerFlags) -> int | None:
+    """Start again what a word names that is no program, as `start web` of other programs means; None: it names nothing."""
+    # Start-up time: a program's name is the usual case.
+    import shutil  # noqa: PLC0415
+
+    if shutil.which(word) is not None:
+        return None
+    from outlive.cli.verbs.repeat import start_again  # noqa: PLC0415
+
+    return start_again(word, server)
+
+
+def _check_inside(word: str, server: ServerFlags) -> None:
+    """Refuse to run something in what a word names that is no program, as `docker exec web sh` means.
+
+    Raises:
+        InvalidRequest: It names a process.
+    """
+    import shutil  # noqa: PLC0415 -- as above
+
+    if shutil.which(word) is not None:
+        return
+    with a_client(server.state_dir, no_start=True, say=say_nothing) as client:
+        try:
+            find_process(client, word)
+        except OutliveError:
+            return
+    text = f"{word!r} is a process, and nothing can be run inside of one."
+    hint = f"`outlive send {word} TEXT` types into it, `outlive attach {word}` shows it, `outlive run -- PROGRAM` runs beside it."
+    raise InvalidRequest("invalid_params", text, hint=hint)
+
+
 def _of_start(
     member: str, *short: str, metavar: str, more: str = "", kind: Literal["one", "many", "switch"] = "one"
 ) -> Parameter:
@@ -274,8 +321,12 @@ _SAID: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "name": ((), "NAME", ""),
     "grant": ((), "SCOPE[:TIME]", ""),
 }
+_OTHER_FLAGS: Mapping[str, tuple[str, ...]] = {"name": ("-s", "-l", "--label")}  # tmux, pueue
 # What goes to the server as it is, if it is given.
-_PASSED = tuple(_flag_of(member, kind) for member, kind in FlagOptions.__annotations__.items())
+_PASSED = tuple(
+    _flag_of(member, kind)._replace(other_flags=_OTHER_FLAGS.get(member, ()))
+    for member, kind in FlagOptions.__annotations__.items()
+)
 _PARAMETERS = (
     places(
         "argv", "[--] COMMAND...", about="A program and its arguments.", is_required=False, ends_flags=True
@@ -283,11 +334,19 @@ _PARAMETERS = (
     option("--shell", "-c", metavar="LINE", about="A shell line instead.", to="line"),
     switch("--detach", "-d", about="Print its id and leave it running.", to="is_detached"),
     switch(
+        "--interactive",
+        "-i",
+        about="Keep its input open, for `outlive send`; in the foreground its input is yours anyway.",
+        to="is_interactive",
+    ),
+    switch("--rm", about="Forget it at its end, its output too.", to="is_forgotten"),
+    switch(
         "--pty",
+        "-t",
         off="--no-pty",
         about="Give it a terminal, or not; by default where stdin and stdout are one.",
         default=None,
-    ),
+    )._replace(other_flags=("--tty",)),
     option(
         "--wait-for",
         metavar="TEXT|:PORT",
@@ -295,8 +354,10 @@ _PARAMETERS = (
     ),
     _of_start("tags", metavar="NAME=VALUE", kind="many")._replace(flags=("--tag",)),
     # These three mean something else where the caller has a folder and an environment of its own.
-    option("--cwd", metavar="FOLDER", about="Its working folder instead of this one."),
-    options("--env", metavar="NAME=VALUE", about="Added to the environment.", to="env"),
+    option("--cwd", "-w", metavar="FOLDER", about="Its working folder instead of this one.")._replace(
+        other_flags=("--workdir", "--working-directory")
+    ),
+    options("--env", "-e", metavar="NAME=VALUE", about="Added to the environment.", to="env"),
     options(
         "--secret",
         metavar="NAME",
@@ -322,13 +383,29 @@ _PARAMETERS = (
         default=DETACH_KEYS_DEFAULT,
     ),
 )
+# How `start web` and `exec web sh` of other programs are told from `run` (`aliases`).
+_HIDDEN = (
+    switch("--known", about="Start again what a single word names.", to="may_be_known")._replace(
+        is_hidden=True
+    ),
+    switch("--inside", about="Refuse what a process's name stands before.", to="is_inside")._replace(
+        is_hidden=True
+    ),
+)
 _MORE = """Exits as the command did. 124: its time was up, 125: outlive failed, 126: not executable, 127: not found.
 """
 
 
-@takes(*_PARAMETERS, *SERVER, more=_MORE.rstrip("\n"))
+@takes(*_PARAMETERS, *_HIDDEN, *SERVER, more=_MORE.rstrip("\n"))
 def run(*, server: ServerFlags, argv: list[str], **wanted: object) -> int:
     """Run the command, and end as it did."""
+    if wanted.pop("may_be_known") and len(argv) == 1:
+        if any(letter.isspace() for letter in argv[0]) and not os.path.exists(argv[0]):
+            argv, wanted["line"] = [], argv[0]  # `add "ls -la"`: a shell line, as pueue and pm2 take it
+        elif (code := _known(argv[0], server)) is not None:
+            return code
+    if wanted.pop("is_inside") and argv:
+        _check_inside(argv[0], server)
     passed = {one.name: value for one in _PASSED if (value := wanted.pop(one.name)) is not None}
     if wanted.pop("replace"):
         passed["replace"] = True
