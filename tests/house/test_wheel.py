@@ -233,9 +233,11 @@ def test_an_installed_keeper_has_the_wheels_own_program_for_shims(
 
 
 def test_the_installed_program_runs_a_command(installed: Path, clean_env: dict[str, str]) -> None:
+    state_dir = Path(clean_env["HOME"], ".local", "state", "outlive")
     try:
         assert _run(installed, "run", "--", "echo", "hi", env=clean_env) == "hi\n"
     finally:
+        os.kill(json.loads((state_dir / "server.json").read_text())["pid"], signal.SIGTERM)
         _run(installed, "keeper", "stop", "--kill", env=clean_env)
 
 
