@@ -3,6 +3,7 @@
 #   docker.sh install          Debian's docker.io and busybox-static (needs root)
 #   docker.sh start FOLDER     a daemon that keeps everything in FOLDER and listens at FOLDER/docker.sock (needs root)
 #   docker.sh images FOLDER    outlive-test (busybox), outlive-test-bare (not even a shell)
+#   docker.sh python FOLDER    outlive-test-python: Debian's Python as it is installed here, and what it stands on
 #   docker.sh stop FOLDER      its containers, it, and its containerd; by pid
 # No bridge and no rules of iptables: containers of the tests have no network. Containers live on without the daemon.
 set -euo pipefail
@@ -58,6 +59,29 @@ images() {
     rm -rf "$tree"
 }
 
+python() {
+    local tree package
+    tree=$(mktemp -d)
+    mkdir -p "$tree"/{dev,etc,proc,sys,tmp,run,root,home,usr/{bin,lib,lib64,sbin}}
+    chmod 1777 "$tree/tmp"
+    for package in bin lib lib64 sbin; do ln -s "usr/$package" "$tree/$package"; done
+    # The files of the packages, as dpkg knows them: a base system without a mirror of packages.
+    apt-cache depends --recurse --installed --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
+        --no-enhances passwd python3 python3-venv $(dpkg-query -W -f '${Essential} ${Package}\n' | sed -n 's/^yes //p') | grep '^[a-z0-9]' | sort -u |
+        while read -r package; do
+            cat "/var/lib/dpkg/info/$package.list" "/var/lib/dpkg/info/$package:$(dpkg --print-architecture).list" 2>/dev/null || true
+        done | grep -v '^/usr/share/\(doc\|man\|locale\)/' |
+        while read -r package; do [ -f "$package" ] || [ -L "$package" ] && printf '.%s\n' "$package" || true; done |
+        tar -C / -c --no-recursion -T - | tar -C "$tree" -x --keep-directory-symlink
+    printf 'root:x:0:0:root:/root:/bin/bash\n' >"$tree/etc/passwd"
+    printf 'root:x:0:\n' >"$tree/etc/group"
+    touch "$tree/etc/shadow" "$tree/etc/gshadow" "$tree/etc/login.defs"
+    ln -sf dash "$tree/usr/bin/sh" # which dash's installation script would do
+    ldconfig -r "$tree"
+    import outlive-test-python "$tree"
+    rm -rf "$tree"
+}
+
 import() { # import NAME TREE
     tar -C "$2" -c . | ask POST "/images/create?fromSrc=-&repo=$1&tag=latest" \
         -H 'Content-Type: application/x-tar' --data-binary @- >/dev/null
@@ -95,9 +119,10 @@ case "${1:-} ${folder:+folder}" in
 "install ") install_packages ;;
 "start folder") start ;;
 "images folder") images ;;
+"python folder") python ;;
 "stop folder") stop ;;
 *)
-    echo "docker.sh install | start FOLDER | images FOLDER | stop FOLDER" >&2
+    echo "docker.sh install | start FOLDER | images FOLDER | python FOLDER | stop FOLDER" >&2
     exit 64
     ;;
 esac

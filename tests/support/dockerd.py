@@ -34,6 +34,10 @@ class Dockerd:
         """Make the images of the tests."""
         self._run("images")
 
+    def make_python_image(self) -> None:
+        """Make an image with Debian's Python, which needs the packages of this machine."""
+        self._run("python")
+
     async def kill(self) -> None:
         """Kill it, and only it."""
         pid = self.pid
