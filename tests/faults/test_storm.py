@@ -14,6 +14,7 @@ from outlive.core.command import Profile
 from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.faults.disk_storm import WEATHERS, disk_storm
 from tests.faults.server_storm import container_storm, server_storm
+from tests.faults.service_storm import service_storm
 from tests.faults.storm import storm
 from tests.support.dockerd import Dockerd
 
@@ -86,3 +87,14 @@ def test_a_kill_storm_in_containers_loses_nothing(
     assert sum(report.blows.values()) >= kills
     assert report.blows["dockerd"]
     assert {"session container", "strict container"} <= {*report.profiles}
+
+
+@pytest.mark.slow
+@pytest.mark.promise("V.once", "V.return", "V.restart")
+@pytest.mark.timeout(1800)
+def test_services_run_once_and_rest_as_they_should_whatever_is_killed(
+    tmp_path: Path, storm_kills: int, storm_seed: int
+) -> None:
+    report = service_storm(tmp_path / "state", kills=max(10, storm_kills // 2), seed=storm_seed)
+    print(report)
+    assert report.faults == []
