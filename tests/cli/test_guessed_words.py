@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.aliases import ALIASES, SUGGESTIONS, suggestion, translated
+from outlive.cli.help.aliases import ALIASES, SUGGESTIONS, suggestion, translated
 from outlive.cli.program import PROGRAM
 from outlive.client import Client, OutliveError
 from tests.cli.guessed_words import GUESSES, Guess

@@ -17,7 +17,7 @@ from outlive.core.hints import worded
 from scripts.manpages import main, pages
 from tests.cli.launching import run
 
-_SCREEN = 60  # lines
+_SCREEN = 64  # lines
 _WORDS_OF_OTHERS = (
     "GET /",
     "POST /",

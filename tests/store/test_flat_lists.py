@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner
 from outlive.store.registry import Registry
-from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
-from outlive.store.writer import MIGRATIONS
+from outlive.store.rows import COLUMNS, MIGRATIONS, ProcessFilter, StoredProcess
 from tests.store.rows import a_row, stored_processes
 
 pytestmark = pytest.mark.promise("W.list.flat")

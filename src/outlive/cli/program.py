@@ -57,14 +57,14 @@ PROGRAM = Group(
         ),
         Verb(
             "up",
-            "Run a project's services with their output before you, or (-d) until they are ready.",
+            "Run a project's services. With their output before you, or (-d) until they are ready.",
             "services.up:up",
         ),
         Verb("down", "Stop a project's services.", "services.down:down"),
         Verb("ps", "List processes, newest first.", "verbs.ps:ps"),
         Verb(
             "restart",
-            "Run services or commands again, in the place of those that live. In the same folder and environment, under the same name.",
+            "Run services or commands anew, ending those that live. In the same folder and environment, under the same name.",
             "verbs.repeat:restart",
         ),
         Verb("rerun", "Run a process's command again, beside it if it lives.", "verbs.repeat:rerun"),
@@ -282,10 +282,13 @@ PROGRAM = Group(
         ),
     ),
     (
-        ("Every day", "run ps logs attach wait send stop"),
-        ("More with processes", "answer pause resume kill signal inspect stats events tag rm prune terminal"),
+        ("Every day", "run ps logs search attach wait send restart stop up down"),
+        (
+            "More with processes",
+            "answer rerun pause resume kill signal inspect stats events tag rm prune terminal",
+        ),
         ("Agents and approvals", "install uninstall approvals approve deny"),
-        ("This machine and its server", "serve service doctor config completion mcp keeper"),
+        ("This machine and its server", "open serve service doctor config completion mcp keeper"),
         ("Operators", "policy token audit containers"),
     ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from outlive import __version__
-from outlive.cli.aliases import ALIAS_LINE, about_flag, of_screen, suggestion, translated
+from outlive.cli.help.aliases import ALIAS_LINE, about_flag, of_screen, suggestion, translated
 from outlive.cli.output import say, show
 from outlive.cli.parameters import SERVER, Parameter, UsageError, places
 from outlive.cli.parser import HelpAsked, parse
@@ -129,7 +129,7 @@ def _group_page(group: Group, path: str) -> str:
     page = group_page(
         path, group.about, parameters_of(group), verbs=verbs, topics=group.topics, common=common
     )
-    return f"{page}\n{ALIAS_LINE}\n" if group is PROGRAM else page
+    return f"{page}{ALIAS_LINE}\n" if group is PROGRAM else page
 
 
 def _refuse(path: str, parameters: Sequence[Parameter], error: UsageError, *, is_group: bool) -> int:

@@ -1,6 +1,6 @@
 """One process as the registry stores it: `StoredProcess`, and `ProcessFilter`, which selects some of them.
 
-Pure: translates between records and SQLite rows. SQL is run in `registry` and `writer`; the tables are in `writer`.
+Pure: translates between records and SQLite rows. SQL is run in `registry` and `writer`; the tables are in `schema`.
 """
 
 import json

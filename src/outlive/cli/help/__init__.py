@@ -1,1 +1,1 @@
-"""Help pages, manual pages and the examples in both."""
+"""Help pages, manual pages, the examples in both, and what words of other programs mean."""

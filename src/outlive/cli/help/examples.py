@@ -24,6 +24,21 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("outlive logs --grep error -C 2 p7", "matching lines, with two around each"),
             ("outlive logs --since 10m p7", "what was written in the last ten minutes"),
         ),
+        "search": (
+            ("outlive search 'connection refused'", "in what all processes have printed, the newest first"),
+            ("outlive search -i --project error", "in this project's, letters in either case"),
+        ),
+        "restart": (
+            ("outlive restart web", "a service, or a process of that name"),
+            ("outlive restart --secret API_KEY p7", "values of secrets are stored nowhere: give them again"),
+        ),
+        "rerun": (("outlive rerun p7", "beside it, if it still runs"),),
+        "up": (
+            ("outlive up", "Ctrl-C stops them, in order"),
+            ("outlive up -d web worker", "return when these are ready"),
+        ),
+        "down": (("outlive down", ""), ("outlive down --kill worker", "")),
+        "open": (("outlive open", ""),),
         "inspect": (("outlive inspect p7", "folder, times, limits, cause of its end"),),
         "wait": (
             ("outlive wait p7", "until it has ended"),

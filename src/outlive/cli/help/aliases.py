@@ -262,8 +262,9 @@ def translated(words: Sequence[str]) -> list[str]:
 
 # On one line of the program's help: what people look for first.
 ALIAS_LINE = (
-    "Also: ls, list, status (ps); top (stats); start, add (run -d); exec, new (run); log, follow, tail (logs);\n"
-    "      history (ps -a); show (inspect); remove (rm); continue (resume); help VERB; version."
+    "Also: ls, list, status (ps); history (ps -a); top (stats);\n"
+    "start, add (run -d); exec, new (run); log, follow, tail (logs);\n"
+    "show (inspect); remove (rm); continue (resume); help COMMAND; version."
 )
 # screen has flags in the place of verbs.
 _OF_SCREEN = MappingProxyType({"-ls": ("ps",), "-list": ("ps",), "-r": ("attach",), "-x": ("attach",)})
