@@ -153,9 +153,9 @@ def act(
 
 
 def called(info: ProcessInfo) -> str:
-    """Return what a sentence calls a process: its name or its short id, and what lists show of its id."""
+    """Return what a sentence calls a process: its name, or its short id in this project, and what lists show of its id."""
     shown = short_name(info.process_id)
-    own = info.name or info.short_id
+    own = info.name or (info.short_id if info.project == own_project() else None)
     return shown if own is None else f"{own} ({shown})"
 
 

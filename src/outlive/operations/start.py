@@ -205,8 +205,7 @@ class StartOptions(RunOptions, kw_only=True, frozen=True):
     def __post_init__(self) -> None:
         """Refuse two ways to take the output, too."""
         check_streams(pty=self.pty, merge=self.merge)
-        if self.replace and self.name is None:
-            raise ValueError("replace needs the name of what is replaced")
+        check_replaced(self.name, replace=self.replace)
         super().__post_init__()
 
     @property
@@ -241,6 +240,16 @@ def check_streams(*, pty: bool, merge: bool) -> None:
     """
     if pty and merge:
         raise ValueError("A terminal has one stream already: pass pty or merge, not both")
+
+
+def check_replaced(name: str | None, *, replace: bool) -> None:
+    """Let a wish to replace something pass that says what.
+
+    Raises:
+        ValueError: There is no name.
+    """
+    if replace and name is None:
+        raise ValueError("replace needs the name of what is replaced")
 
 
 def check_variables(cwd: str | None, env: Mapping[str, str | None]) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from outlive.operations.requests import Key, Seconds, Text, Timeout, Words, WorkspaceName
-from outlive.operations.start import RunOptions, check_one_way
+from outlive.operations.requests import Key, ProcessName, Seconds, Text, Timeout, Words, WorkspaceName
+from outlive.operations.start import RunOptions, check_one_way, check_replaced
 from outlive.protocols.mcp.lenient import LEAST_BUDGET, MOST_BUDGET
 from outlive.protocols.terminal.typed import check_keys
 
@@ -73,6 +73,8 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
         Key | None,
         Meta(description="Any name. Same key again: returns that result, runs nothing twice."),
     ] = None
+    name: Annotated[ProcessName | None, Meta(description="What it is called: works as an id.")] = None
+    replace: Annotated[bool, Meta(description="End what lives under that name first.")] = False
     workspace: Annotated[
         WorkspaceName | None,
         Meta(description="Any name. cd and exports carry over to its next run."),
@@ -81,6 +83,7 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
     def __post_init__(self) -> None:
         """Ask for exactly one thing to run."""
         check_one_way(self.command, self.argv, self.script)
+        check_replaced(self.name, replace=self.replace)
         super().__post_init__()
 
 

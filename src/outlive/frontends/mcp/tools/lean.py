@@ -295,6 +295,8 @@ async def _start(call: ToolCall, asked: RunArguments, *, in_background: bool) ->
         stdin=asked.stdin,
         stdio="pty" if asked.pty else "pipes",
         key=asked.key,
+        name=asked.name,
+        replaces=asked.replace,
         keeps_unfiltered=True,
     )
     if asked.grace is None:
