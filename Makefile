@@ -20,7 +20,7 @@ QUICK = not slow and not code_server and not docker
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
-.PHONY: help setup run test test-most test-all test-thorough test-docker test-slow test-storms test-alone test-vscode coverage check format bundle bench lock clean
+.PHONY: help setup run test test-most test-all test-thorough test-docker test-slow test-storms test-alone test-vscode coverage check format bundle release bench lock clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ format: $(READY) ## put imports and layout in order
 bundle: $(READY) ## the bundle for one-click MCP hosts, and server.json: ARGS="--namespace io.github.NAME"
 	@$(BIN)/python -m scripts.bundle $(ARGS)
 
+release: $(READY) ## everything that is published, into dist; nothing is uploaded: ARGS="--namespace io.github.NAME"
+	@scripts/release.sh $(ARGS)
+
 bench: $(READY) ## measure against the naive way and websocketd, side by side
 	@$(BIN)/python -m bench $(ARGS)
 
@@ -89,6 +92,7 @@ lock: $(READY) ## write requirements/*.txt anew from pyproject.toml
 	$(COMPILE) --upgrade requirements/openapi-clients.in -o requirements/openapi-clients.txt
 	$(COMPILE) --upgrade requirements/token-counter.in -o requirements/token-counter.txt
 	$(COMPILE) --upgrade requirements/agent-peers.in -o requirements/agent-peers.txt
+	$(COMPILE) --upgrade requirements/release.in -o requirements/release.txt
 
 clean: ## remove what the above has made
 	rm -rf $(VENV) dist build htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
