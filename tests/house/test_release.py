@@ -47,7 +47,9 @@ def test_no_script_of_a_release_uploads_anything() -> None:
     """Publishing is a person's act: what would do it is printed only."""
     for name in ("release.sh", "image.sh", "wheels.py"):
         text = (_SCRIPTS / name).read_text(encoding="utf-8")
-        commands = "".join(line for line in text.partition("cat <<WORDS")[0].splitlines() if "echo" not in line)
+        commands = "".join(
+            line for line in text.partition("cat <<WORDS")[0].splitlines() if "echo" not in line
+        )
         assert re.findall(r"twine upload|docker push|mcp-publisher|git push|gh release", commands) == [], name
 
 

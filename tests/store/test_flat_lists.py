@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner
 from outlive.store.registry import Registry
-from outlive.store.rows import COLUMNS, MIGRATIONS, ProcessFilter, StoredProcess
+from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
+from outlive.store.schema import MIGRATIONS
 from tests.store.rows import a_row, stored_processes
 
 pytestmark = pytest.mark.promise("W.list.flat")

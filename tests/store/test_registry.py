@@ -28,7 +28,8 @@ from outlive.store.retention import (
     RetentionClock,
     select_removable,
 )
-from outlive.store.rows import COLUMNS, MIGRATIONS, ProcessFilter, StoredProcess
+from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
+from outlive.store.schema import MIGRATIONS
 from outlive.store.writer import open_registry
 from tests.store.rows import a_row, stored_processes
 from tests.support.processes import poll_until

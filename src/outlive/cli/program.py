@@ -57,7 +57,7 @@ PROGRAM = Group(
         ),
         Verb(
             "up",
-            "Run a project's services. With their output before you, or (-d) until they are ready.",
+            "Run a project's services. With -d it returns when they are ready.",
             "services.up:up",
         ),
         Verb("down", "Stop a project's services.", "services.down:down"),

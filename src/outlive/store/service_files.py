@@ -1,7 +1,7 @@
 """What is kept of projects' services: `KeptStack`, a file each, and the mark that a server is wanted. Blocking: run it in a thread.
 
 A file is replaced whole before anything that it tells of is done, so the next server goes on exactly there. It holds what callers have
-declared, and of their environment only what they have sent to be kept: 0600, no secrets (decision 190).
+declared, and of their environment only what they have sent to be kept: 0600, no secrets (decision 195).
 """
 
 import contextlib

@@ -14,11 +14,21 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("outlive run --timeout 10m --limit memory=2G -- ./tests", "with bounds"),
         ),
         "attach": (("outlive attach p7", "the keys ctrl-p ctrl-q leave it running again"),),
+        "up": (
+            ("outlive up", "a project's services with their output side by side; Ctrl-C stops them"),
+            ("outlive up -d --timeout 2m", "return when all are ready"),
+            ("outlive up -d web", "one of them, and what it waits for"),
+        ),
+        "down": (
+            ("outlive down", "stop this project's services"),
+            ("outlive down --kill web", "one, at once"),
+        ),
         "ps": (
             ("outlive ps", "what runs"),
             ("outlive ps -a --project", "what has run in this folder's project, too"),
         ),
         "logs": (
+            ("outlive logs -f", "all services of this project, as it comes"),
             ("outlive logs -f p7", "from the beginning, and on until the end"),
             ("outlive logs --tail 20 p7", "the last lines"),
             ("outlive logs --grep error -C 2 p7", "matching lines, with two around each"),
@@ -33,11 +43,6 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("outlive restart --secret API_KEY p7", "values of secrets are stored nowhere: give them again"),
         ),
         "rerun": (("outlive rerun p7", "beside it, if it still runs"),),
-        "up": (
-            ("outlive up", "Ctrl-C stops them, in order"),
-            ("outlive up -d web worker", "return when these are ready"),
-        ),
-        "down": (("outlive down", ""), ("outlive down --kill worker", "")),
         "open": (("outlive open", ""),),
         "inspect": (("outlive inspect p7", "folder, times, limits, cause of its end"),),
         "wait": (

@@ -31,8 +31,6 @@ SERVICES = places("names", "[SERVICE]...", about="Only these, with what they wai
 _DRAIN_S = 5.0  # the last output of what has ended is there by then
 _MORE = """Reads outlive.processes.toml, else a Procfile, from here up to the project's root.
 Ctrl-C stops the services (once more kills them); a closed terminal leaves them running. With -d they run on: `outlive down` stops them.
-
-outlive up          outlive up -d          outlive up -d web --timeout 2m
 """
 
 

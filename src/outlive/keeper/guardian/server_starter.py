@@ -1,4 +1,4 @@
-"""`ServerStarter`: starts the server of the state folder again when it was killed while services are wanted (decision 190).
+"""`ServerStarter`: starts the server of the state folder again when it was killed while services are wanted (decision 195).
 
 The program is this very Python with the package that it belongs to, and its environment is the keeper's: nothing in the state folder
 decides what is executed, since a command may write there. The supervisor is told which process it is (`introduction`): a child of
