@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.cli.verbs.repeat import REPEATS, repetition_of
+from outlive.cli.services.repeat import REPEATS, repetition_of
 from outlive.client import Client, Cursor, Process, ProcessInfo
 from outlive.core.identity import ProcessId
 from outlive.core.spec import CALLER_ENVIRONMENT, Spec

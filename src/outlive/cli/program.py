@@ -64,10 +64,10 @@ PROGRAM = Group(
         Verb("ps", "List processes, newest first.", "verbs.ps:ps"),
         Verb(
             "restart",
-            "Run services or commands anew, ending those that live. In the same folder and environment, under the same name.",
-            "verbs.repeat:restart",
+            "Run services or processes anew, ending those that live. Each in its folder and environment, under its name.",
+            "services.repeat:restart",
         ),
-        Verb("rerun", "Run a process's command again, beside it if it lives.", "verbs.repeat:rerun"),
+        Verb("rerun", "Run a process's command again, beside it if it lives.", "services.repeat:rerun"),
         Verb(
             "logs",
             "Print output, all of it or the end, and follow it. A process's stdout goes to stdout, its stderr to stderr.",

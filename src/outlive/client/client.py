@@ -18,8 +18,12 @@ from outlive.client.options import StartOptions, execute_params
 from outlive.client.process import AsyncProcess, Process, position_of
 from outlive.client.results import PendingApproval, ProcessInfo
 from outlive.client.runtime import Runtime, blocking, run
-from outlive.client.services import AsyncProjectServices, ProjectServices
-from outlive.client.terminals import AsyncTerminals, ClientTerminals
+from outlive.client.services import (
+    AsyncProjectServices,
+    AsyncTerminals,
+    ClientTerminals,
+    ProjectServices,
+)
 from outlive.client.thread_runtime import ThreadRuntime
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id

@@ -57,7 +57,12 @@ class Asker:
 
 
 class Lookup:
-    """Finds the process that a word means. On the engine's loop only."""
+    """Finds the process that a word means. On the engine's loop only.
+
+    A name counts before the end of an id, and not after it: of a thousand processes one in thirty has an id that ends in the three
+    letters of "web", and `stop web` must never be about that one. Six characters are what lists show of an id; a word of six that is a
+    name, too, is therefore asked about.
+    """
 
     def __init__(self, queries: Queries) -> None:
         """Take what finds processes by their ids."""

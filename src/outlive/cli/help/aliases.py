@@ -237,7 +237,11 @@ _CLOSE = 0.66  # of difflib's measure: "tpo" is "top", "lgos" is "logs"
 
 
 def translated(words: Sequence[str]) -> list[str]:
-    """Return a command line in outlive's own verbs, from one that begins with a verb of outlive's or another program's."""
+    """Return a command line in outlive's own verbs, from one that begins with a verb of outlive's or another program's.
+
+    A verb of ours stays as it is, whatever stands behind it: only a signal before the first name (`kill -9 web`) and tmux's
+    target (`attach -t web`) are put where our own verbs take them.
+    """
     if not words:
         return []
     if words[0] in {"container", "process"} and len(words) > 1:
