@@ -44,6 +44,9 @@ TARGETS = {
     "echo_asyncio": Target("echo hi, 50 at a time, against asyncio in-process", ">=", 1, "x"),
     "mcp_echo": Target("echo hi by MCP over HTTP, p50 against the faster SDK's server", "<=", 1.5, "x"),
     "listening": Target("listening after start", "<=", 0.4, "s"),
+    "first_run": Target(
+        "the first `outlive run -- echo hi`: processor time of all processes", "<=", 1000, "ms"
+    ),
     "unread_memory": Target("1 GB unread by a stopped client: server memory", "<=", 8, "MB more"),
     "unread_time": Target("1 GB unread: the process against `| cat`", "<=", 1.5, "x"),
     "unread_exact": Target("1 GB unread: drained streams that are byte-exact", ">=", 100, "%"),

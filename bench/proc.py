@@ -18,6 +18,15 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
+def tree_cpu_s(pid: int) -> float:
+    """The same, with its children that have ended and were waited for; 0 for a process that is gone."""
+    try:
+        fields = _stat(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS_PER_S
+
+
 def _idle_and_all() -> tuple[int, int]:
     ticks = [int(word) for word in Path("/proc/stat").read_text().partition("\n")[0].split()[1:]]
     return ticks[3] + ticks[4], sum(ticks)

@@ -45,6 +45,19 @@ class Installation:
                 cwd=self.state_dir.parent,
             )
 
+    def run(self, *words: str) -> None:
+        """Run a command as `outlive run` does; a server and a keeper are started if there is none, and stay."""
+        subprocess.run(
+            [*self.command, "run", "--", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**self._environment(), "OUTLIVE_STATE_DIR": str(self.state_dir)},
+            cwd=self.state_dir.parent,
+            timeout=60,
+            check=True,
+        )
+
     def keeper(self, *words: str) -> str:
         """Run one `outlive keeper` verb and return what it prints."""
         done = subprocess.run(
