@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from outlive.client import Client
-from outlive.config.services.services_file import parse_services
+from outlive.config.services.services_file import FILE_NAME, parse_services
 from outlive.operations.services.declaration import Backoff, ReadyWhen, ServiceRequest
 from tests.docs.consoles import Console, commands
-from tests.docs.pages import blocks, page, section, table_rows, words
+from tests.docs.pages import ROOT, blocks, page, section, table_rows, words
 from tests.faults.returning import stop_server
 from tests.support.processes import wait_state_folder_empty
 from tests.support.server import OutliveServer, run_outlive
@@ -65,3 +65,10 @@ def test_the_program_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.Monkey
         exec(compile(here, "docs/services.md", "exec"), {})  # noqa: S102 -- the page's own program
         with Client(server.state_dir, start_server=False) as client:
             client.services.down(str(tmp_path), grace_s=0)
+
+
+def test_the_example_declares_what_it_says() -> None:
+    folder = ROOT / "examples" / "shop"
+    services = parse_services((folder / FILE_NAME).read_text(), folder=str(folder))
+    assert list(services) == ["store", "tables", "web", "clock"]
+    assert services["web"].after == ("store", "tables")

@@ -81,6 +81,8 @@ class ServiceFiles:
                 continue
             if kept.version == _VERSION:
                 found.append(kept)
+        # Until each is kept once more it counts as in need: the mark must not go for a moment, in which a kill may fall.
+        self._needing = {kept.place for kept in found}
         return found
 
     def put(self, kept: KeptStack, *, needs_server: bool) -> None:
