@@ -259,3 +259,19 @@ def test_another_file_is_read_where_it_is_named(project: Path, served: OutliveSe
     assert up.stdout == "one  is ready\n"
     assert _run(project, served, "logs").stdout == f"one | at {project}\n"
     assert _run(tmp_path, served, "down", "-f", "shop/Other").stdout == "one  stopped: signal 15\n"
+
+
+def test_ps_shows_how_often_a_service_was_started_again_and_what_rests(
+    project: Path, served: OutliveServer
+) -> None:
+    _write(
+        project,
+        '[services.web]\ncommand="test -e once && exec sleep 600; touch once; exit 1"\nrestart="on-failure"\nbackoff={first=0.05}\n'
+        '[services.bad]\ncommand="exit 3"\nrestart="always"\nbackoff={first="1h", most="1h"}\n',
+    )
+    _run(project, served, "up", "-d", "--no-wait")
+    _services(project, served, lambda one: one["web"].restarts == 1 and one["web"].state == "ready")
+    _services(project, served, lambda one: one["bad"].state == "backing_off")
+    listed = _run(project, served, "ps", "--project")
+    assert "running, restarts 1" in listed.stdout
+    assert "service bad: exit code 3; starts again in 3" in listed.stderr
