@@ -32,7 +32,7 @@ from tests.engine.engines import an_engine
 from tests.keeper.house import House
 from tests.support.server import free_port
 
-_ME = Owner(principal="me")
+_ME = Owner(principal="uid:me")
 _PATH = {"PATH": os.environ["PATH"]}
 
 
@@ -108,7 +108,7 @@ def _files_with(text: str, house: House) -> list[str]:
 
 
 async def _processes(engine: Engine, name: str, folder: Path) -> list[str]:
-    wanted = ProcessFilter(principal="me", project=str(folder), tags={"service": name})
+    wanted = ProcessFilter(project=str(folder), tags={"service": name})
     return [one.process_id for one in await engine.queries.list(wanted)]
 
 
@@ -252,10 +252,9 @@ async def test_the_next_server_goes_on_with_what_lives_and_starts_nothing_twice(
         found = await _seen(
             second, folder, lambda one: one["rests"].restarts >= 1 and one["rests"].state == "backing_off"
         )
-        (newest, oldest) = await _processes(second, "rests", folder)
-        assert found["rests"].process_id == newest
-        assert (await second.queries.find(newest)).record.created_at >= until
-        assert oldest == before["rests"].process_id
+        *_, second_run, first_run = await _processes(second, "rests", folder)
+        assert found["rests"].process_id != first_run == before["rests"].process_id
+        assert (await second.queries.find(second_run)).record.created_at >= until
         for name in ("stays", "slow", "last"):
             assert len(await _processes(second, name, folder)) == 1
         assert len(await _processes(second, "ends", folder)) == 2
@@ -382,7 +381,7 @@ async def test_a_caller_inside_has_the_server_ask_nothing_and_ends_nothing_weake
         bound = await engine.starts.start(
             Command(line="sleep 60", profile="guarded", detached=True), owner=_ME
         )
-        inside = Owner(principal="me", inside=bound.process_id)
+        inside = Owner(principal="uid:me", inside=bound.process_id)
         asked = _asked(tmp_path, web={"command": "true", "ready": {"http": "http://localhost:1/"}})
         with pytest.raises(CommandRefused):
             await engine.services.up(asked, inside)
@@ -414,3 +413,38 @@ async def test_a_principal_has_services_in_so_many_projects(engine: Engine, tmp_
         await _seen(engine, tmp_path / str(number), _all("stopped"), owner)
     await up(65)
     await engine.services.down(DownRequest(folder=str(tmp_path / "65"), grace=0), owner)
+
+
+@pytest.mark.promise("V.inside")
+@pytest.mark.parametrize("place", ["elsewhere", "a link", "a pipe"])
+async def test_for_another_caller_the_server_reads_no_file_that_the_service_could_not(
+    engine: Engine, tmp_path: Path, place: str
+) -> None:
+    """A confined command must not get the variables of any file by way of the server."""
+    folder, elsewhere, named = tmp_path / "p", tmp_path / "secret.env", tmp_path / "p" / ".env"
+    folder.mkdir()
+    elsewhere.write_text("TOKEN=of-another\n")
+    if place == "a link":
+        named.symlink_to(elsewhere)
+    elif place == "a pipe":
+        os.mkfifo(named)
+    path = elsewhere if place == "elsewhere" else named
+    token = Owner(principal="token:ci")
+    request = _asked(folder, web={"command": "echo $TOKEN", "env_file": [str(path)]})
+    await engine.services.up(request, token)
+    found = await _seen(engine, folder, _all("failed"), token)
+    assert (found["web"].error or "").startswith(f"env_file {path}: it ")
+    assert await _processes(engine, "web", folder) == []
+
+
+async def test_a_caller_that_goes_away_takes_nothing_back(engine: Engine, tmp_path: Path) -> None:
+    asked = asyncio.ensure_future(engine.services.up(_asked(tmp_path, web={"command": "sleep 60"}), _ME))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    async with asyncio.timeout(15):
+        while not (await engine.services.list(ServicesRequest(folder=str(tmp_path)), _ME)).stacks:  # noqa: ASYNC110 -- it may not be known yet
+            await asyncio.sleep(0.01)
+    await _seen(engine, tmp_path, _all("ready"))
+    await _down(engine, tmp_path)

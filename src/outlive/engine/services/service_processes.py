@@ -5,6 +5,8 @@ A start is asked for until the keeper has answered, under an id that was chosen 
 
 import asyncio
 import logging
+import os
+import stat
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +30,7 @@ _logger = logging.getLogger(__name__)
 
 _RETRY_S = 1.0  # between two attempts at what only the keeper's silence keeps from being done
 _TAG = "service"
+_LOCAL_USER = "uid:"  # how principals of this machine's users begin (`policy.access`)
 _STOPPED = "The service was stopped."
 _MAX_ENV_FILE = 256 * 1024  # characters that are read: the kernel gives a program not much more
 
@@ -46,9 +49,14 @@ class ServiceParts:
 
     def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Do something beside everything else; it ends with the engine at the latest."""
+        _ = self.task(work, name)
+
+    def task(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Do the same, and return what can be waited for."""
         task = self.tasks.create_task(_guarded(work), name=name)
         self.running.add(task)
         task.add_done_callback(self.running.discard)
+        return task
 
 
 async def _guarded(work: Coroutine[Any, Any, None]) -> None:
@@ -101,14 +109,17 @@ class ServiceProcesses:
                 return process
 
     async def _command(self, declared: ServiceRequest, name: str) -> Command:
+        folder = declared.folder or self._kept.folder
+        # A local user's program reads what it likes; for any other caller the server reads nothing that the service could not.
+        is_own = self._kept.principal.startswith(_LOCAL_USER) and self._kept.inside is None
         variables = dict(self._kept.environment)
         for path in declared.env_file:
-            variables |= await asyncio.to_thread(_read_variables, path)
+            variables |= await asyncio.to_thread(_read_variables, path, None if is_own else folder)
         is_line = isinstance(declared.command, str)
         return Command(
             line=declared.command if is_line else None,  # type: ignore[arg-type] # one of the two
             argv=None if is_line else tuple(declared.command),
-            cwd=declared.folder or self._kept.folder,
+            cwd=folder,
             # In memory only, all the way to the process: what a file of variables says is written nowhere.
             caller_env=variables,
             env=dict(declared.environment),
@@ -157,17 +168,34 @@ class ServiceProcesses:
             await self._parts.controls.control(process, SignalProcess(signal=number, whole_tree=True))
 
 
-def _read_variables(path: str) -> dict[str, str]:
+def _read_variables(path: str, within: str | None) -> dict[str, str]:
     """Return the variables of a file.
 
+    Args:
+        path: Where it lies.
+        within: The folder in which it has to lie; None: anywhere.
+
     Raises:
-        StartFailed: `start_failed`: it cannot be read.
+        StartFailed: `start_failed`: it cannot be read, or lies elsewhere.
     """
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        # Without waiting: a pipe in its place must not keep a thread for ever.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(fd, encoding="utf-8", errors="surrogateescape") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise StartFailed("start_failed", f"env_file {path}: it is no file.")
+            # Asked of what is open: a link that is changed meanwhile leads nowhere else.
+            if within is not None and not _lies_in(os.readlink(f"/proc/self/fd/{fd}"), within):
+                raise StartFailed(
+                    "start_failed", f"env_file {path}: it lies outside of the service's folder."
+                )
             text = file.read(_MAX_ENV_FILE)
         return parse_env_file(text)
     except OSError as error:
         raise StartFailed("start_failed", f"env_file {path}: {error.strerror}.") from error
     except ValueError as error:
         raise StartFailed("start_failed", f"env_file {path}: {error}.") from None
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path.startswith(f"{os.path.realpath(folder).rstrip('/')}/")

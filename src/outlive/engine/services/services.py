@@ -197,7 +197,10 @@ class Services:
                 AuditEvent(what=what, by=owner, decision="denied", reason=error.code, details=details)
             )
             raise
-        await runner.take(change)
+        if self._parts is None:
+            raise AssertionError("the engine is used inside `async with` only")
+        # A caller that goes away takes nothing back: what is kept has to be done.
+        await asyncio.shield(self._parts.task(runner.take(change), what))
         self._events.publish(AuditEvent(what=what, by=owner, details=details))
         return StackList(stacks=[runner.view()])
 

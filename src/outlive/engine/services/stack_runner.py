@@ -32,11 +32,8 @@ from outlive.store.service_files import KeptStack
 
 _logger = logging.getLogger(__name__)
 
-# Between two attempts at what only the keeper or the disk keeps from being done.
+# Between two attempts at what only a full disk keeps from being done.
 _RETRY_S = 1.0
-_TAG = "service"
-_STOPPED = "The service was stopped."
-_MAX_ENV_FILE = 256 * 1024  # characters that are read: the kernel gives a program not much more
 _Change = Callable[[Stack, float], list[Effect]]
 
 
@@ -83,7 +80,10 @@ class StackRunner:
         self._parts.begin(self.take(Stack.tick), "services")
 
     async def take(self, change: _Change) -> None:
-        """Decide, keep, and do; returns when it is kept and what follows has begun."""
+        """Decide, keep, and do; returns when it is kept and what follows has begun.
+
+        Cancellation: what was decided and kept would not be done; callers that may be cancelled use `ServiceParts.task`.
+        """
         async with self._turn:
             effects = change(self.stack, time.time())
             self.kept.services = self.stack.services
@@ -186,7 +186,8 @@ class StackRunner:
         await self.take(lambda stack, now: stack.ended(name, process.process_id, end, now))
 
     async def _watch_readiness(self, name: str, process_id: str) -> None:
-        ready = self.stack.services[name].declared.ready
+        service = self.stack.services.get(name)
+        ready = None if service is None else service.declared.ready
         process = await self._processes.known(process_id)
         if process is None or ready is None:
             return
