@@ -222,7 +222,7 @@ def test_a_name_is_what_every_verb_takes_and_says(served: OutliveServer, project
     assert "--replace" in refused.stderr
     again = _in(project, served, "run", "-d", "--name", "web", "--replace", "-c", "sleep 60")
     assert again.returncode == 0, again.stderr
-    assert "cancel" in _in(project, served, "inspect", "p1").stdout
+    assert "stopped" in _in(project, served, "inspect", "p1").stdout
     stopped = _in(project, served, "stop", "@last")
     assert stopped.stderr == f"web ({again.stdout.strip()[-6:]}) is being stopped: sleep 60\n"
     _in(project, served, "wait", "web")
