@@ -57,9 +57,9 @@ def logs(*, name: str | None, stream: str, server: ServerFlags, **wanted: object
 
 
 def _show_services(view: LogView, server: ServerFlags) -> int:
+    from outlive.cli.logs.service_logs import show_services  # noqa: PLC0415 -- as above
     from outlive.cli.processes import connected  # noqa: PLC0415 -- start-up time
     from outlive.cli.services.project_file import needed_stack  # noqa: PLC0415 -- as above
-    from outlive.cli.services.service_logs import show_services  # noqa: PLC0415 -- as above
 
     with connected(server) as client:
         return show_services(client, needed_stack(client), view)
