@@ -33,7 +33,7 @@ _GO_ON = {
     [
         ("## `outlive run`", [["run"]]),
         ("## `outlive attach`", [["attach"]]),
-        ("## `outlive up`, `down`, `restart`", [["up"], ["down"], ["restart"]]),
+        ("## `outlive up`, `down`", [["up"], ["down"]]),
         ("## `outlive ps`", [["ps"]]),
         ("## `outlive restart`, `rerun`", [["restart"], ["rerun"]]),
         ("## `outlive search`", [["search"]]),
