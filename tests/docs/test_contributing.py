@@ -84,7 +84,8 @@ def copy(tmp_path: Path) -> Iterator[Copy]:
 @pytest.mark.thorough
 def test_a_new_verb_is_in_the_help_and_runs(copy: Copy) -> None:
     said = copy.walk("## Add a verb")
-    assert "Print how many processes run." in said["outlive --help"]
+    assert re.search(r"Others +.*count", said["outlive --help"])
+    assert "Print how many processes run." in said["outlive count --help"]
     assert "--group" in said["outlive count --help"]
     assert '{"running":0}' in said["outlive count --json"].replace(" ", "")
 
