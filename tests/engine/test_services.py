@@ -6,116 +6,43 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from outlive.core.command import Command
-from outlive.core.errors import CommandRefused, LimitExceeded, ProcessNotFound
+from outlive.core.errors import ProcessNotFound
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
-from outlive.engine import Engine, ProcessFilter
-from outlive.operations.requests import convert_request
+from outlive.engine import Engine
 from outlive.operations.services.requests import (
     DownRequest,
     RestartRequest,
     ServicesRequest,
-    ServiceView,
-    StackView,
-    UpRequest,
 )
 from outlive.store.service_files import KeptStack
 from tests.engine.engines import an_engine
+from tests.engine.service_steps import (
+    ME,
+    all_are,
+    asked_for,
+    bring_down,
+    brought_up,
+    files_with,
+    is_there,
+    only_file,
+    processes_of,
+    seen,
+    text_of,
+)
 from tests.keeper.house import House
 from tests.support.server import free_port
-
-_ME = Owner(principal="uid:me")
-_PATH = {"PATH": os.environ["PATH"]}
-
-
-def _asked(folder: Path, *names: str, **services: object) -> UpRequest:
-    members = {"folder": str(folder), "names": names, "services": services, "environment": _PATH}
-    return convert_request(members, UpRequest)
-
-
-async def _seen(
-    engine: Engine,
-    folder: Path,
-    claim: Callable[[dict[str, ServiceView]], bool],
-    owner: Owner = _ME,
-) -> dict[str, ServiceView]:
-    """Return the services once a claim holds for them."""
-    revision: int | None = None
-    async with asyncio.timeout(20):
-        while True:
-            asked = ServicesRequest(folder=str(folder), revision=revision, wait_s=15.0)
-            (stack,) = (await engine.services.list(asked, owner)).stacks
-            found = _by_name(stack)
-            if claim(found):
-                return found
-            revision = stack.revision
-
-
-def _by_name(stack: StackView) -> dict[str, ServiceView]:
-    return {one.name: one for one in stack.services}
-
-
-def _all(state: str) -> Callable[[dict[str, ServiceView]], bool]:
-    return lambda services: all(one.state == state for one in services.values())
-
-
-async def _down(engine: Engine, folder: Path) -> None:
-    await engine.services.down(DownRequest(folder=str(folder), grace=0.0), _ME)
-    await _seen(
-        engine,
-        folder,
-        lambda found: all(one.state in {"stopped", "failed", "done"} for one in found.values()),
-    )
-
-
-@asynccontextmanager
-async def _up(engine: Engine, request: UpRequest) -> AsyncIterator[None]:
-    """Bring services up for a block; nothing of them is left."""
-    await engine.services.up(request, _ME)
-    try:
-        yield
-    finally:
-        await _down(engine, Path(request.folder))
-
-
-async def _text(engine: Engine, process_id: str | None) -> bytes:
-    assert process_id is not None
-    process = await engine.queries.find(process_id)
-    return process.raw_log.pread(0, 65536, 0)
-
-
-def _only_file(house: House) -> Path:
-    (file,) = Path(Layout(str(house.state_dir)).services).glob("*.json")
-    return file
-
-
-def _is_there(path: str) -> bool:
-    return os.path.exists(path)
-
-
-def _files_with(text: str, house: House) -> list[str]:
-    """Return the files of a state folder that hold a text, but for outputs."""
-    words = ["grep", "-rlF", "--exclude=out", text, str(house.state_dir)]
-    return subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
-
-
-async def _processes(engine: Engine, name: str, folder: Path) -> list[str]:
-    wanted = ProcessFilter(project=str(folder), tags={"service": name})
-    return [one.process_id for one in await engine.queries.list(wanted)]
 
 
 @pytest.mark.promise("V.order")
 async def test_services_start_when_those_before_them_are_ready(engine: Engine, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    request = _asked(
+    request = asked_for(
         tmp_path,
         db={
             "command": f"while [ ! -e {gate} ]; do sleep 0.02; done; echo listening; exec sleep 60",
@@ -124,11 +51,11 @@ async def test_services_start_when_those_before_them_are_ready(engine: Engine, t
         move={"command": "true", "after": ["db"], "ready": {"exit": True}},
         web={"command": ["sleep", "60"], "after": ["move"]},
     )
-    async with _up(engine, request):
-        found = await _seen(engine, tmp_path, lambda one: one["db"].state == "running")
+    async with brought_up(engine, request):
+        found = await seen(engine, tmp_path, lambda one: one["db"].state == "running")
         assert (found["move"].state, found["web"].state) == ("waiting", "waiting")
         gate.touch()
-        found = await _seen(engine, tmp_path, lambda one: one["web"].state == "ready")
+        found = await seen(engine, tmp_path, lambda one: one["web"].state == "ready")
         assert (found["db"].state, found["move"].state) == ("ready", "done")
         db, web = [await engine.queries.find(found[name].process_id or "") for name in ("db", "web")]
         assert not web.is_ended
@@ -141,22 +68,22 @@ async def test_readiness_is_seen_by_port_by_http_and_by_pattern(engine: Engine, 
     server = f"exec {subprocess.list2cmdline([sys.executable])} -m http.server {port} --bind 127.0.0.1"
     slow = "echo starting 1; read line < gate; echo port 8123; exec sleep 60"
     os.mkfifo(tmp_path / "gate")
-    request = _asked(
+    request = asked_for(
         tmp_path,
         web={"command": server, "ready": {"port": port}},
         answers={"command": "sleep 60", "ready": {"http": f"http://127.0.0.1:{port}/"}, "after": ["web"]},
         wrong={"command": "sleep 60", "ready": {"http": f"http://127.0.0.1:{port}/none"}},
         said={"command": slow, "ready": {"pattern": "^port [0-9]+$"}},
     )
-    async with _up(engine, request):
-        found = await _seen(engine, tmp_path, lambda one: one["answers"].state == "ready")
+    async with brought_up(engine, request):
+        found = await seen(engine, tmp_path, lambda one: one["answers"].state == "ready")
         assert (found["web"].state, found["wrong"].state, found["said"].state) == (
             "ready",
             "running",
             "running",
         )
         await asyncio.to_thread((tmp_path / "gate").write_text, "go\n")
-        await _seen(engine, tmp_path, lambda one: one["said"].state == "ready")
+        await seen(engine, tmp_path, lambda one: one["said"].state == "ready")
 
 
 @pytest.mark.promise("V.restart")
@@ -164,7 +91,7 @@ async def test_a_service_that_fails_is_started_again_after_longer_and_longer_res
     engine: Engine, tmp_path: Path
 ) -> None:
     line = "echo run; date +%s.%N >> times; exit 3"
-    request = _asked(
+    request = asked_for(
         tmp_path,
         web={
             "command": line,
@@ -173,26 +100,26 @@ async def test_a_service_that_fails_is_started_again_after_longer_and_longer_res
             "max_restarts": 3,
         },
     )
-    async with _up(engine, request):
-        found = await _seen(engine, tmp_path, lambda one: one["web"].state == "failed")
+    async with brought_up(engine, request):
+        found = await seen(engine, tmp_path, lambda one: one["web"].state == "failed")
         assert (found["web"].restarts, found["web"].exit_code) == (3, 3)
         times = [float(one) for one in (tmp_path / "times").read_text().split()]
         rests = [after - before for before, after in itertools.pairwise(times)]
         assert len(rests) == 3
         assert all(rest >= least for rest, least in zip(rests, (0.2, 0.4, 0.8), strict=True))
-        processes = await _processes(engine, "web", tmp_path)
+        processes = await processes_of(engine, "web", tmp_path)
         assert len(processes) == 4
-        assert [await _text(engine, one) for one in processes] == [b"run\n"] * 4
+        assert [await text_of(engine, one) for one in processes] == [b"run\n"] * 4
 
 
 async def test_up_again_leaves_alone_what_is_unchanged_and_stops_what_is_gone(
     engine: Engine, tmp_path: Path
 ) -> None:
     same, old, changed = {"command": "sleep 60"}, {"command": "sleep 61"}, {"command": "sleep 62"}
-    async with _up(engine, _asked(tmp_path, same=same, old=old, changed=changed)):
-        before = await _seen(engine, tmp_path, _all("ready"))
-        await engine.services.up(_asked(tmp_path, same=same, changed={"command": "sleep 63"}), _ME)
-        after = await _seen(
+    async with brought_up(engine, asked_for(tmp_path, same=same, old=old, changed=changed)):
+        before = await seen(engine, tmp_path, all_are("ready"))
+        await engine.services.up(asked_for(tmp_path, same=same, changed={"command": "sleep 63"}), ME)
+        after = await seen(
             engine,
             tmp_path,
             lambda one: (
@@ -213,7 +140,7 @@ async def test_the_next_server_goes_on_with_what_lives_and_starts_nothing_twice(
     folder = tmp_path / "p"
     folder.mkdir()
     backoff = {"first": 0.05, "most": 0.4}
-    request = _asked(
+    request = asked_for(
         folder,
         stays={"command": "sleep 60"},
         ends={"command": "read x < gate; exit 1", "restart": "on-failure", "backoff": backoff},
@@ -224,8 +151,8 @@ async def test_the_next_server_goes_on_with_what_lives_and_starts_nothing_twice(
     for name in ("gate", "ready"):
         os.mkfifo(folder / name)
     async with an_engine(own_house.state_dir) as first:
-        await first.services.up(request, _ME)
-        before = await _seen(
+        await first.services.up(request, ME)
+        before = await seen(
             first,
             folder,
             lambda one: (
@@ -237,7 +164,7 @@ async def test_the_next_server_goes_on_with_what_lives_and_starts_nothing_twice(
     await asyncio.to_thread((folder / "gate").write_text, "go\n")
     await asyncio.to_thread((folder / "ready").write_text, "go\n")
     async with an_engine(own_house.state_dir) as second:
-        after = await _seen(
+        after = await seen(
             second,
             folder,
             lambda one: (
@@ -249,16 +176,16 @@ async def test_the_next_server_goes_on_with_what_lives_and_starts_nothing_twice(
         assert after["rests"].until == before["rests"].until
         until = before["rests"].until
         assert until is not None
-        found = await _seen(
+        found = await seen(
             second, folder, lambda one: one["rests"].restarts >= 1 and one["rests"].state == "backing_off"
         )
-        *_, second_run, first_run = await _processes(second, "rests", folder)
+        *_, second_run, first_run = await processes_of(second, "rests", folder)
         assert found["rests"].process_id != first_run == before["rests"].process_id
         assert (await second.queries.find(second_run)).record.created_at >= until
         for name in ("stays", "slow", "last"):
-            assert len(await _processes(second, name, folder)) == 1
-        assert len(await _processes(second, "ends", folder)) == 2
-        await _down(second, folder)
+            assert len(await processes_of(second, name, folder)) == 1
+        assert len(await processes_of(second, "ends", folder)) == 2
+        await bring_down(second, folder)
 
 
 @pytest.mark.promise("V.once")
@@ -269,18 +196,18 @@ async def test_a_start_that_was_kept_and_never_asked_for_is_asked_for_under_its_
     folder = tmp_path / "p"
     folder.mkdir()
     async with an_engine(own_house.state_dir) as first:
-        await first.services.up(_asked(folder, web={"command": "sleep 60"}), _ME)
-        await _down(first, folder)
-    file = _only_file(own_house)
+        await first.services.up(asked_for(folder, web={"command": "sleep 60"}), ME)
+        await bring_down(first, folder)
+    file = only_file(own_house)
     kept = msgspec.json.decode(file.read_bytes(), type=KeptStack)
     one = kept.services["web"]
     wanted = (one.process_id or "")[:-6] + "zzzzzz"
     one.phase, one.is_wanted, one.process_id = type(one.phase)("starting"), True, wanted
     file.write_bytes(msgspec.json.encode(kept))
     async with an_engine(own_house.state_dir) as second:
-        found = await _seen(second, folder, _all("ready"))
+        found = await seen(second, folder, all_are("ready"))
         assert found["web"].process_id == wanted
-        await _down(second, folder)
+        await bring_down(second, folder)
 
 
 @pytest.mark.promise("V.environment")
@@ -301,29 +228,29 @@ async def test_a_service_gets_what_was_kept_and_its_files_which_are_kept_nowhere
     }
     try:
         async with an_engine(own_house.state_dir) as engine:
-            await engine.services.up(_asked(folder, web=service), _ME)
-            found = await _seen(engine, folder, _all("ready"))
-            assert await _text(engine, found["web"].process_id) == f"{secret} own a none\n".encode()
+            await engine.services.up(asked_for(folder, web=service), ME)
+            found = await seen(engine, folder, all_are("ready"))
+            assert await text_of(engine, found["web"].process_id) == f"{secret} own a none\n".encode()
             (folder / ".env").write_text("TOKEN=changed\n")
-            await engine.services.restart(RestartRequest(folder=str(folder), names=("web",)), _ME)
+            await engine.services.restart(RestartRequest(folder=str(folder), names=("web",)), ME)
             was = found["web"].process_id
-            found = await _seen(
+            found = await seen(
                 engine, folder, lambda one: one["web"].process_id != was and one["web"].state == "ready"
             )
-            assert await _text(engine, found["web"].process_id) == b"changed own a none\n"
-            await _down(engine, folder)
+            assert await text_of(engine, found["web"].process_id) == b"changed own a none\n"
+            await bring_down(engine, folder)
     finally:
         del os.environ["ONLY_OF_THE_SERVER"]
-    assert _files_with(secret, own_house) == []
-    assert _only_file(own_house).stat().st_mode & 0o777 == 0o600
+    assert files_with(secret, own_house) == []
+    assert only_file(own_house).stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_file_of_variables_that_is_missing_fails_the_start_in_words(
     engine: Engine, tmp_path: Path
 ) -> None:
-    request = _asked(tmp_path, web={"command": "true", "env_file": [str(tmp_path / "none")]})
-    async with _up(engine, request):
-        found = await _seen(engine, tmp_path, lambda one: one["web"].state == "failed")
+    request = asked_for(tmp_path, web={"command": "true", "env_file": [str(tmp_path / "none")]})
+    async with brought_up(engine, request):
+        found = await seen(engine, tmp_path, lambda one: one["web"].state == "failed")
         assert found["web"].error == f"env_file {tmp_path}/none: No such file or directory."
 
 
@@ -332,16 +259,16 @@ async def test_a_stop_sends_the_signal_that_was_chosen_and_kills_after_the_grace
 ) -> None:
     heeds = "trap 'echo got it; exit 0' INT; echo up; while :; do sleep 0.05; done"
     deaf = "trap '' INT TERM; echo up; while :; do sleep 0.05; done"
-    request = _asked(
+    request = asked_for(
         tmp_path,
         heeds={"command": heeds, "stop_signal": "INT", "grace": 15, "ready": {"text": "up"}},
         deaf={"command": deaf, "stop_signal": "INT", "grace": 0.3, "ready": {"text": "up"}},
     )
-    await engine.services.up(request, _ME)
-    found = await _seen(engine, tmp_path, _all("ready"))
-    await engine.services.down(DownRequest(folder=str(tmp_path)), _ME)
-    after = await _seen(engine, tmp_path, _all("stopped"))
-    assert await _text(engine, found["heeds"].process_id) == b"up\ngot it\n"
+    await engine.services.up(request, ME)
+    found = await seen(engine, tmp_path, all_are("ready"))
+    await engine.services.down(DownRequest(folder=str(tmp_path)), ME)
+    after = await seen(engine, tmp_path, all_are("stopped"))
+    assert await text_of(engine, found["heeds"].process_id) == b"up\ngot it\n"
     assert (after["heeds"].exit_code, after["deaf"].exit_code) == (0, -signal.SIGKILL)
 
 
@@ -352,99 +279,21 @@ async def test_a_server_is_wanted_while_there_is_something_to_see_to(
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     async with an_engine(own_house.state_dir) as engine:
-        await engine.services.up(_asked(tmp_path / "a", web={"command": "sleep 60"}), _ME)
-        await engine.services.up(_asked(tmp_path / "b", job={"command": "true"}), _ME)
-        await _seen(engine, tmp_path / "b", _all("done"))
-        assert _is_there(mark)
+        await engine.services.up(asked_for(tmp_path / "a", web={"command": "sleep 60"}), ME)
+        await engine.services.up(asked_for(tmp_path / "b", job={"command": "true"}), ME)
+        await seen(engine, tmp_path / "b", all_are("done"))
+        assert is_there(mark)
     async with an_engine(own_house.state_dir) as engine:
-        assert _is_there(mark)
-        await _down(engine, tmp_path / "a")
-        assert not _is_there(mark)
+        assert is_there(mark)
+        await bring_down(engine, tmp_path / "a")
+        assert not is_there(mark)
 
 
 async def test_services_are_their_principals_alone(engine: Engine, tmp_path: Path) -> None:
     other = Owner(principal="other")
-    async with _up(engine, _asked(tmp_path, web={"command": "sleep 60"})):
+    async with brought_up(engine, asked_for(tmp_path, web={"command": "sleep 60"})):
         assert (await engine.services.list(ServicesRequest(), other)).stacks == []
         with pytest.raises(ProcessNotFound):
             await engine.services.down(DownRequest(folder=str(tmp_path)), other)
         with pytest.raises(ProcessNotFound, match="Did you mean 'web'"):
-            await engine.services.restart(RestartRequest(folder=str(tmp_path), names=("wev",)), _ME)
-
-
-@pytest.mark.promise("V.inside")
-async def test_a_caller_inside_has_the_server_ask_nothing_and_ends_nothing_weaker(
-    engine: Engine, tmp_path: Path
-) -> None:
-    async with _up(engine, _asked(tmp_path, web={"command": "sleep 60"})):
-        await _seen(engine, tmp_path, _all("ready"))
-        bound = await engine.starts.start(
-            Command(line="sleep 60", profile="guarded", detached=True), owner=_ME
-        )
-        inside = Owner(principal="uid:me", inside=bound.process_id)
-        asked = _asked(tmp_path, web={"command": "true", "ready": {"http": "http://localhost:1/"}})
-        with pytest.raises(CommandRefused):
-            await engine.services.up(asked, inside)
-        with pytest.raises(CommandRefused):
-            await engine.services.down(DownRequest(folder=str(tmp_path)), inside)
-        assert (await _seen(engine, tmp_path, lambda _: True))["web"].state == "ready"
-        await engine.controls.cancel(bound, grace_s=0)
-
-
-@pytest.mark.thorough
-async def test_a_principal_has_services_in_so_many_projects(engine: Engine, tmp_path: Path) -> None:
-    owner = Owner(principal="crowd")
-
-    async def up(number: int) -> None:
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        request = _asked(
-            folder, web={"command": "true", "restart": "always", "backoff": {"first": 3000, "most": 3000}}
-        )
-        await engine.services.up(request, owner)
-
-    for number in range(64):
-        await up(number)
-    with pytest.raises(LimitExceeded):
-        await up(64)
-    for number in range(64):
-        await engine.services.down(DownRequest(folder=str(tmp_path / str(number)), grace=0), owner)
-    for number in range(64):
-        await _seen(engine, tmp_path / str(number), _all("stopped"), owner)
-    await up(65)
-    await engine.services.down(DownRequest(folder=str(tmp_path / "65"), grace=0), owner)
-
-
-@pytest.mark.promise("V.inside")
-@pytest.mark.parametrize("place", ["elsewhere", "a link", "a pipe"])
-async def test_for_another_caller_the_server_reads_no_file_that_the_service_could_not(
-    engine: Engine, tmp_path: Path, place: str
-) -> None:
-    """A confined command must not get the variables of any file by way of the server."""
-    folder, elsewhere, named = tmp_path / "p", tmp_path / "secret.env", tmp_path / "p" / ".env"
-    folder.mkdir()
-    elsewhere.write_text("TOKEN=of-another\n")
-    if place == "a link":
-        named.symlink_to(elsewhere)
-    elif place == "a pipe":
-        os.mkfifo(named)
-    path = elsewhere if place == "elsewhere" else named
-    token = Owner(principal="token:ci")
-    request = _asked(folder, web={"command": "echo $TOKEN", "env_file": [str(path)]})
-    await engine.services.up(request, token)
-    found = await _seen(engine, folder, _all("failed"), token)
-    assert (found["web"].error or "").startswith(f"env_file {path}: it ")
-    assert await _processes(engine, "web", folder) == []
-
-
-async def test_a_caller_that_goes_away_takes_nothing_back(engine: Engine, tmp_path: Path) -> None:
-    asked = asyncio.ensure_future(engine.services.up(_asked(tmp_path, web={"command": "sleep 60"}), _ME))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    asked.cancel()
-    await asyncio.gather(asked, return_exceptions=True)
-    async with asyncio.timeout(15):
-        while not (await engine.services.list(ServicesRequest(folder=str(tmp_path)), _ME)).stacks:  # noqa: ASYNC110 -- it may not be known yet
-            await asyncio.sleep(0.01)
-    await _seen(engine, tmp_path, _all("ready"))
-    await _down(engine, tmp_path)
+            await engine.services.restart(RestartRequest(folder=str(tmp_path), names=("wev",)), ME)

@@ -19,7 +19,18 @@ from outlive.protocols.rest.requests import StartRequest
 from outlive.server.access.web_pages import STATIC_PAGES
 from scripts.measure import house
 
-_LOOKS = {"attach", "list", "get", "read", "events", "nodes", "wait", "terminal_list", "terminal_read"}
+_LOOKS = {
+    "attach",
+    "list",
+    "get",
+    "read",
+    "events",
+    "nodes",
+    "wait",
+    "terminal_list",
+    "terminal_read",
+    "services_list",
+}
 _DECIDES = {"approvals", "approve", "deny"}
 
 

@@ -50,19 +50,21 @@ def logs(*, name: str | None, stream: str, server: ServerFlags, **wanted: object
     if name is None:
         from outlive.cli.services.project_file import find_file  # noqa: PLC0415 -- start-up time
 
-        if find_file(os.getcwd()) is not None:
-            return _show_services(view, server)
+        if find_file(os.getcwd()) is not None and (code := _show_services(view, server)) is not None:
+            return code
         name = LAST
     return _show(layout_of(server.state_dir), name, view, server)
 
 
-def _show_services(view: LogView, server: ServerFlags) -> int:
+def _show_services(view: LogView, server: ServerFlags) -> int | None:
+    """Show the output of this project's services; None where it has none yet."""
     from outlive.cli.logs.service_logs import show_services  # noqa: PLC0415 -- as above
     from outlive.cli.processes import connected  # noqa: PLC0415 -- start-up time
-    from outlive.cli.services.project_file import needed_stack  # noqa: PLC0415 -- as above
+    from outlive.cli.services.project_file import known_stack  # noqa: PLC0415 -- as above
 
     with connected(server) as client:
-        return show_services(client, needed_stack(client), view)
+        stack = known_stack(client)
+        return None if stack is None else show_services(client, stack, view)
 
 
 def _show(layout: Layout, name: str, view: LogView, server: ServerFlags) -> int:

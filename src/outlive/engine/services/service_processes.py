@@ -15,7 +15,7 @@ from outlive.config.services.env_file import parse_env_file
 from outlive.core.command import Command
 from outlive.core.controls import SignalProcess
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StartFailed
-from outlive.core.identity import ProcessId
+from outlive.core.identity import ProcessId, is_name
 from outlive.core.lifecycle import State, signal_number
 from outlive.core.process import Owner
 from outlive.engine.controls import Controls
@@ -129,6 +129,8 @@ class ServiceProcesses:
             after_exit="kill",
             detached=True,
             tags={_TAG: name},
+            # One that looks like an id is called by its tag alone.
+            name=name if is_name(name) else None,
             project=self._kept.project,
             profile=declared.profile,
             umask=self._kept.umask,

@@ -13,13 +13,12 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.errors import InvalidRequest
+from outlive.core.identity import NAME_PATTERN
 from outlive.core.lifecycle import signal_number
 from outlive.operations.requests import MAX_S, Count, ProfileName, ProjectFolder, Seconds, Text
 from outlive.operations.start import check_variables, check_words
 
-# A letter first, as in a process's name; 63 characters are a DNS label's.
-SERVICE_NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}(?!\n)$"
-_is_named = re.compile(SERVICE_NAME_PATTERN).fullmatch
+_is_named = re.compile(NAME_PATTERN).fullmatch
 # More than a project of a person has; each service that runs is followed by a client over a connection of its own.
 MAX_SERVICES = 64
 _MAX_PORT = 65535
@@ -27,7 +26,7 @@ _MAX_PORT = 65535
 _read_address = re.compile(r"http://(localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?(/[!-~]*)?").fullmatch
 
 Port = Annotated[int, Meta(ge=1, le=_MAX_PORT)]
-ServiceName = Annotated[str, Meta(pattern=SERVICE_NAME_PATTERN)]
+ServiceName = Annotated[str, Meta(pattern=NAME_PATTERN)]
 RestartPolicy = Literal["no", "on-failure", "always"]
 
 
