@@ -224,8 +224,8 @@ def test_a_filter_that_makes_no_sense_is_refused(rest: RestCaller, query: str) -
         ("GET", f"{_ALL}?limit=0", {}, "query.limit"),
         ("GET", f"{_ALL}?state=running&state=gone", {}, "query.state"),
         ("GET", f"{_ALL}?limit=null", {}, "query.limit"),
-        ("GET", f"{_ALL}/short", {}, "path.process_id"),
-        ("GET", f"{_ALL}/{'0' * 26}%0A", {}, "path.process_id"),
+        ("GET", f"{_ALL}/{'x' * 257}", {}, "path.process_id"),
+        ("GET", f"{_ALL}/web?project=here", {}, "query.project"),
         ("GET", f"{_ALL}/{'0' * 26}/wait?timeout=nan", {}, "query.timeout"),
         ("GET", f"{_ALL}/{'0' * 26}/output?raw=maybe", {}, "query.raw"),
         ("GET", f"{_ALL}/{'0' * 26}/follow", {"Last-Event-ID": "0" * 61}, "header.last-event-id"),
@@ -241,6 +241,11 @@ def test_a_parameter_that_is_refused_is_named_with_its_place(
     assert (problem["slug"], error["place"]) == ("invalid_params", place)
     assert problem["detail"] == f"{place}: {error['message']}"
     assert error["message"].startswith(("expected ", "invalid ", "it is missing"))
+
+
+@pytest.mark.parametrize("word", ["short", "0" * 26, f"{'0' * 26}%0A", "p999999", "4194304", "web"])
+def test_a_word_that_means_no_process_is_none(rest: RestCaller, word: str) -> None:
+    assert rest.refused("GET", f"{_ALL}/{word}", status=404)["slug"] == "process_not_found"
 
 
 def test_a_flag_is_said_in_any_usual_word_and_the_last_of_two_values_counts(rest: RestCaller) -> None:
