@@ -40,7 +40,7 @@ _NOT_SAVED = r"Nothing has to be saved.*service install"
 _NO_IMAGES = r"outlive makes no images.*--backend docker"
 _KEEPS_COMMAND = r"outlive restart ID.*--replace"
 _NO_WINDOWS = r"draws no windows.*outlive attach"
-_NO_FILES = r"no files of services yet.*outlive run -d --name"
+_NO_FILES = r"Here is no .*outlive.* and no Procfile"
 _INSIDE = r"'web' is a process, and nothing can be run inside.*outlive send web TEXT"
 _RUN_IT = r"To run a program: `outlive run -- "
 _LIVES = r"still runs.*\n.*End it first"
@@ -104,7 +104,7 @@ _DOCKER = (
     Guess("docker", "pull alpine", "get an image", _NO_IMAGES, 2),
     Guess("docker", "build .", "make an image", _NO_IMAGES, 2),
     Guess("docker", "volume ls", "list volumes", _NO_IMAGES, 2),
-    Guess("docker", "compose up -d", "start services", _NO_FILES, 2),
+    Guess("docker", "compose up -d", "start services", _NO_FILES, 1),
     Guess("docker", "system prune", "free space", "outlive prune --dry-run", 2),
     Guess("docker", "info", "how it is set up", "keeper|socket|kernel", None),
     Guess("docker", "version", "the version", r"^outlive \d"),
@@ -237,22 +237,22 @@ _KUBECTL = (
     Guess("kubectl", "exec -it web -- sh", "a shell inside", _INSIDE, 1),
     Guess("kubectl", "top pods --no-stream", "what they use", "running"),
     Guess("kubectl", "port-forward web 8080:80", "reach a port", "outlive stats ID", 2),
-    Guess("kubectl", "apply -f x.yaml", "start services", _NO_FILES, 2),
+    Guess("kubectl", "apply -f x.yaml", "start services", "outlive up -d", 2),
     Guess("kubectl", "rollout restart deployment/web", "again", "outlive restart ID", 2),
     Guess("kubectl", "label pods web a=b", "give it a label", "outlive tag ID", 2),
     Guess("kubectl", "cluster-info", "is all well", "outlive doctor", 2),
     Guess("kubectl", "config view", "the settings", "There are: show", 2),
 )
 _FOREMAN = (
-    Guess("foreman", "start", "start all services", "outlive run -- PROGRAM", 1, "none"),
-    Guess("foreman", "start -f Procfile", "start all services", "no files of services yet", 2, "none"),
+    Guess("foreman", "start", "start all services", _NO_FILES, 1, "none"),
+    Guess("foreman", "start -f Procfile", "start all services", "outlive up -f FILE", 2, "none"),
     Guess("foreman", "run echo hi", "run once", "^hi$", before="none"),
     Guess("foreman", "check", "is it right", "outlive policy check", 2),
     Guess("foreman", "export systemd", "units", "outlive service install", 2),
     Guess("overmind", "connect web", "to the foreground", "ready", None),
     Guess("overmind", "quit", "end all", "nothing that runs ends with it", 2),
-    Guess("process-compose", "up", "start all services", _NO_FILES, 2),
-    Guess("process-compose", "down", "end all services", _NO_FILES, 2),
+    Guess("process-compose", "up", "start all services", _NO_FILES, 1),
+    Guess("process-compose", "down", "end all services", "no services that run.*outlive up", 1),
     Guess("process-compose", "process list", "list", _ROW),
     Guess("process-compose", "process restart web", "again", _AGAIN),
     Guess("process-compose", "process logs web", "its output", "^ready$"),

@@ -68,8 +68,8 @@ _SIGNALLING = frozenset({"kill", "signal"})
 _is_signal = re.compile(r"-(?:[0-9]{1,2}|(?:SIG)?[A-Z][A-Z0-9]{1,8})").fullmatch
 # What `status`, which lists, shows of a process that is named.
 _OF_ONE = MappingProxyType({"status": ("inspect",)})
-# What a word means where nothing follows it: docker's `info` is about the whole.
-_ALONE = MappingProxyType({"info": ("doctor",)})
+# What a word means where nothing follows it: docker's `info` is about the whole, foreman's `start` about all services.
+_ALONE = MappingProxyType({"info": ("doctor",), "start": ("up",)})
 
 # A word that is no verb -> what does what it means. Whole sentences, shown behind "No such command".
 SUGGESTIONS: Mapping[str, str] = MappingProxyType(
@@ -87,8 +87,8 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
             "A process has this machine's files: copy them with cp(1); output is `outlive logs ID > FILE`.",
         ),
         **dict.fromkeys(
-            ("compose", "up", "down", "apply"),
-            "There are no files of services yet: `outlive run -d --name NAME -- PROGRAM` starts one, `outlive ps` lists them.",
+            ("apply", "compose"),
+            "`outlive up -d` starts the services that a project's file declares (docs/services.md).",
         ),
         **dict.fromkeys(
             ("detach", "detach-client", "disown"),
@@ -205,7 +205,7 @@ FLAGS: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("--memory", "-m", "--cpus"), "`--limit memory=2G`, `--limit cpus=1.5` bound it."),
         **dict.fromkeys(
             ("-f", "--file", "--procfile", "--filename"),
-            "There are no files of services yet: name the program itself.",
+            "`outlive up -f FILE` starts the services that a file declares.",
         ),
         **dict.fromkeys(
             ("--filter", "--selector"), "`--group NAME` and `--tag NAME=VALUE` choose, and names do."
@@ -244,7 +244,7 @@ def translated(words: Sequence[str]) -> list[str]:
     """
     if not words:
         return []
-    if words[0] in {"container", "process"} and len(words) > 1:
+    if words[0] in {"container", "process", "compose"} and len(words) > 1:
         words = words[1:]
     first, *rest = words
     # `delete job` may be about a process of that name; `get pods` cannot.
