@@ -118,7 +118,7 @@ def test_up_d_returns_when_all_are_ready_and_down_when_all_have_ended(
     again = json.loads(_run(project, served, "up", "-d", "--json").stdout)
     assert [(one["name"], one["state"]) for one in again["services"]] == [("db", "ready"), ("web", "ready")]
     down = _run(project, served, "down")
-    assert (down.returncode, down.stdout) == (0, "web  stopped: signal 15\ndb  stopped: signal 15\n")
+    assert (down.returncode, down.stdout) == (0, "web  stopped: TERM\ndb  stopped: TERM\n")
     assert _run(project, served, "ps", "--project").stdout == ""
 
 
@@ -150,7 +150,7 @@ def test_up_shows_the_output_of_all_and_ctrl_c_stops_them(project: Path, served:
         assert until("web | *") == "web | * is ready\n"
         process.send_signal(signal.SIGINT)
         until("stopping the services")
-        until("db  | * stopped: signal 15")
+        until("db  | * stopped: TERM")
         assert process.wait(_PATIENCE_S) == 130
     assert {one.state for one in _services(project, served, lambda _: True).values()} <= {"stopped", "done"}
 
@@ -166,7 +166,7 @@ def test_a_second_ctrl_c_kills(project: Path, served: OutliveServer) -> None:
         until("stopping the services")
         process.send_signal(signal.SIGINT)
         until("killing them")
-        until("deaf | * stopped: signal 9")
+        until("deaf | * stopped: KILL")
         assert process.wait(_PATIENCE_S) == 130
 
 
@@ -258,7 +258,7 @@ def test_another_file_is_read_where_it_is_named(project: Path, served: OutliveSe
     up = _run(tmp_path, served, "up", "-d", "-f", "shop/Other")
     assert up.stdout == "one  is ready\n"
     assert _run(project, served, "logs", "one").stdout == f"at {project}\n"
-    assert _run(tmp_path, served, "down", "-f", "shop/Other").stdout == "one  stopped: signal 15\n"
+    assert _run(tmp_path, served, "down", "-f", "shop/Other").stdout == "one  stopped: TERM\n"
 
 
 def test_ps_shows_how_often_a_service_was_started_again_and_what_rests(

@@ -135,10 +135,10 @@ def _group_page(group: Group, path: str) -> str:
 def _refuse(path: str, parameters: Sequence[Parameter], error: UsageError, *, is_group: bool) -> int:
     from outlive.cli.help.help_page import usage  # noqa: PLC0415 -- as above
 
-    more = "".join(f" {said}" for said in dict.fromkeys(map(about_flag, error.unknown)) if said)
+    said = str(error)
+    sentence = said if said.endswith((".", "?", "!")) else f"{said}."
+    more = "".join(f" {words}" for words in dict.fromkeys(map(about_flag, error.unknown)) if words)
     say(
-        f"{usage(path, parameters, is_group=is_group)}\nTry '{path} --help' for help.\n\nError: {error}.{more}".replace(
-            "..", "."
-        )
+        f"{usage(path, parameters, is_group=is_group)}\nTry '{path} --help' for help.\n\nError: {sentence}{more}"
     )
     return _MISTAKE

@@ -78,7 +78,7 @@ def _outcome(info: ProcessInfo) -> str:
     if info.state == "exited":
         return f"exit {info.exit_code}" if info.cause is None else f"{_cause(info)}, exit {info.exit_code}"
     if info.state == "signaled":
-        name = _signal_name(info.exit_signal)
+        name = signal_name(info.exit_signal)
         return f"killed by {name}" if info.cause is None else f"{_cause(info)}, {name}"
     state = info.state.replace("_", " ")
     return f"unknown ({state})" if info.is_unknown and info.is_reachable else state
@@ -88,7 +88,7 @@ def _cause(info: ProcessInfo) -> str:
     return _CAUSES.get(info.cause or "", info.cause or "")
 
 
-def _signal_name(number: int | None) -> str:
+def signal_name(number: int | None) -> str:
     """Return a signal's name as `kill -l` has it; a real-time signal has its number."""
     return signal.Signals(number).name.removeprefix("SIG") if number in _SIGNALS else f"signal {number}"
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
+from outlive.cli.tables import signal_name
 from outlive.client import ServiceInfo
 
 # ECMA-48: cyan, yellow, green, magenta, blue, then their bright twins. Red stays for errors.
@@ -100,5 +101,5 @@ def _end(one: ServiceInfo) -> str:
     if one.exit_code is not None:
         return f"exit code {one.exit_code}"
     if one.exit_signal is not None:
-        return f"signal {one.exit_signal}"
+        return signal_name(one.exit_signal)
     return (one.error or "it ended").rstrip(".")
