@@ -143,6 +143,17 @@ def _of_terminals(one: str, other: str, third: str) -> dict[str, str]:
     }
 
 
+def _of_services(folder: str) -> dict[str, str]:
+    """Try to change services, one of which lives: what it declares, its end, and its next start."""
+    at: dict[str, Any] = {"folder": folder}
+    anew: dict[str, Any] = {**at, "services": {"web": {"command": "echo broken in", "profile": "sealed"}}}
+    found = {}
+    for verb, body in (("up", anew), ("restart", at), ("down", at)):
+        found[f"rpc services {verb}"] = _rpc(f"services_{verb}", **body)
+        found[f"rest services {verb}"] = _rest("POST", f"/v1/services/{verb}", body)
+    return found
+
+
 def _ends(processes: dict[str, list[Any]], terminals: list[str]) -> dict[str, str]:
     """Try what ends something, each on a process of its own."""
     back_end = "/api/async/process"
@@ -172,7 +183,10 @@ def _ends(processes: dict[str, list[Any]], terminals: list[str]) -> dict[str, st
 
 
 _found = (
-    _of_process(*_at["process"]) | _of_terminals(*_at["terminals"]) | _ends(_at["ended"], _at["terminals"])
+    _of_process(*_at["process"])
+    | _of_terminals(*_at["terminals"])
+    | _of_services(_at["services"])
+    | _ends(_at["ended"], _at["terminals"])
 )
 with open(_at["out"] + ".new", "w", encoding="utf-8") as _file:
     json.dump(_found, _file)

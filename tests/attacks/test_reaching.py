@@ -38,6 +38,7 @@ _ENDS = (
     "mcp tasks/cancel",
     _IN_FLIGHT,
 )
+_SERVICE_VERBS = ("up", "restart", "down")
 _PATIENCE_S = 120.0
 _ONE, _TERMINAL, _ASYNC = "/v1/processes/{process_id}", "/v1/terminals/{terminal_id}", "/api/async"
 # Every verb that changes something that runs, and how the attack calls its attempts.
@@ -71,6 +72,8 @@ _ATTEMPTS: dict[tuple[str, ...], tuple[str, ...]] = {
         )
     },
     ("WEBSOCKET", "/ws/terminal"): ("ws text", "ws resize", "ws opening", "ws signal", "ws eof"),
+    **{(f"services_{verb}",): (f"rpc services {verb}",) for verb in _SERVICE_VERBS},
+    **{("POST", f"/v1/services/{verb}"): (f"rest services {verb}",) for verb in _SERVICE_VERBS},
     ("mcp", "tasks/cancel"): ("mcp tasks/cancel",),
     ("mcp", "notifications/cancelled"): (_IN_FLIGHT,),
 }
@@ -108,6 +111,25 @@ class _Scene:
         self._begin_call()
         made = [self.ask("POST", "/v1/terminals", body={"profile": "open"}) for _ in range(3)]
         self.terminals = [one.body["terminal_id"] for one in made]
+        self.services = str(server.state_dir.parent / f"services-{name}")
+        self._bring_up()
+
+    def _bring_up(self) -> None:
+        """Have a service live whose profile is open."""
+        Path(self.services).mkdir()
+        declared = {"web": {"command": "sleep 600", "profile": "open"}}
+        self.ask("POST", "/v1/services/up", body={"folder": self.services, "services": declared})
+        deadline = time.monotonic() + _PATIENCE_S
+        while self.service()["state"] != "ready":
+            assert time.monotonic() < deadline, "the service does not run"
+            time.sleep(0.05)
+
+    def service(self) -> dict[str, Any]:
+        """Return what the service does."""
+        listed = self.ask("GET", "/v1/services").body["stacks"]
+        (stack,) = (one for one in listed if one["folder"] == self.services)
+        (service,) = stack["services"]
+        return dict(service)
 
     def _begin_call(self) -> None:
         """Have a client call a tool in an MCP session of its own; the call is in flight until `close`."""
@@ -144,6 +166,7 @@ class _Scene:
             "process": [self.victim["process_id"], self.victim["pid"]],
             "ended": {name: [one["process_id"], one["pid"]] for name, one in self.ended.items()},
             "terminals": self.terminals,
+            "services": self.services,
             "session_id": self.session_id,
             "request_id": "tools/call",
             "out": str(out),
@@ -169,6 +192,7 @@ class _Scene:
     def close(self) -> None:
         """End what is left."""
         self._client.close()
+        self.ask("POST", "/v1/services/down", body={"folder": self.services, "grace": 0})
         for one in self._active():
             self.ask("DELETE", f"/v1/processes/{one['process_id']}?force=true")
 
@@ -200,6 +224,7 @@ def test_a_command_acts_by_no_door_on_a_process_with_a_weaker_profile(
             view = scene.ask("GET", f"/v1/processes/{one['process_id']}").body
             assert (view["state"], view["tags"]) == ("running", {}), view
         assert scene.ask("GET", f"/v1/processes/{scene.victim['process_id']}/output").body["chunks"] == []
+        assert (scene.service()["state"], scene.service()["command"]) == ("ready", "sleep 600")
         for one in scene.terminals:
             assert "broken in" not in scene.ask("GET", f"/v1/terminals/{one}/output").body["text"]
     finally:

@@ -12,6 +12,7 @@ from outlive.core.process import Owner
 from outlive.engine import Engine
 from outlive.operations.services.requests import (
     DownRequest,
+    RestartRequest,
     ServicesRequest,
 )
 from tests.engine.service_steps import (
@@ -42,6 +43,25 @@ async def test_a_caller_inside_has_the_server_ask_nothing_and_ends_nothing_weake
             await engine.services.down(DownRequest(folder=str(tmp_path)), inside)
         assert (await seen(engine, tmp_path, lambda _: True))["web"].state == "ready"
         await engine.controls.cancel(bound, grace_s=0)
+
+
+@pytest.mark.promise("V.inside")
+async def test_what_a_caller_inside_starts_again_is_bounded_as_the_caller_is(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """A service that rests can be started by a command that is bounded: not with fewer bounds than that."""
+    await engine.services.up(asked_for(tmp_path, web={"command": "sleep 60"}), ME)
+    await seen(engine, tmp_path, all_are("ready"))
+    await engine.services.down(DownRequest(folder=str(tmp_path), grace=0), ME)
+    await seen(engine, tmp_path, all_are("stopped"))
+    bound = await engine.starts.start(Command(line="sleep 60", profile="guarded", detached=True), owner=ME)
+    inside = Owner(principal="uid:me", inside=bound.process_id)
+    await engine.services.restart(RestartRequest(folder=str(tmp_path), names=("web",)), inside)
+    await seen(engine, tmp_path, all_are("ready"))
+    newest = max(await processes_of(engine, "web", tmp_path))
+    assert (await engine.queries.find(newest)).record.sandbox.profile == "guarded"
+    await engine.controls.cancel(bound, grace_s=0)
+    await bring_down(engine, tmp_path)
 
 
 @pytest.mark.thorough

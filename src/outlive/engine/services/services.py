@@ -132,9 +132,16 @@ class Services:
         """
         runner = await self._known_runner(request, owner)
         names = request.names or tuple(runner.stack.services)
-        return await self._change(
-            runner, lambda stack, now: stack.restart(names, now), "services_restart", owner
-        )
+        kept = runner.kept
+
+        def change(stack: Stack, now: float) -> list[Effect]:
+            if (
+                owner.inside is not None
+            ):  # what it has started is bounded as it is itself, also where another caller has declared it
+                kept.inside, kept.is_admin = owner.inside, owner.is_admin
+            return stack.restart(names, now)
+
+        return await self._change(runner, change, "services_restart", owner)
 
     async def list(self, request: ServicesRequest, owner: Owner) -> StackList:
         """Return the services of the caller's principal; those of one project after news of them, if that is asked for.
