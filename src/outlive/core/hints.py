@@ -42,7 +42,8 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
         },
         "name_taken": {
             "cli": "Use another name, end that process (`outlive stop NAME`), or pass --replace.",
-            "mcp": "Use another name, or end that process with `stop`.",
+            "mcp": "Use another name, or end that process.",
+            "lean": "Use another name, or end that process with `stop`.",
         },
         "process_running": {
             "cli": "Wait for it (`outlive wait ID`) or end it (`outlive stop ID`).",

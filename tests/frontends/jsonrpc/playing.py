@@ -20,6 +20,8 @@ from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Engine, EngineSettings, OutputChunk, Process, ProcessFilter
 from outlive.engine.health import DiskWatch
+from outlive.engine.lookup import Lookup
+from outlive.engine.queries import Queries
 from outlive.frontends.jsonrpc import JsonRpcFrontend, JsonRpcSettings
 from outlive.policy.access import Access, Scope
 from outlive.server.access.guard import ACCESS
@@ -107,6 +109,7 @@ class PlayedEngine(_PlayedControls):
         self.settings = EngineSettings(state_dir=str(folder), environment={}, cwd="/")
         self.starts = self.controls = self.queries = self.connections = self.events = self
         self.reconciliation = self
+        self.lookup = Lookup(cast("Queries", self))
         self._folder = folder
         self._written: dict[str, WrittenProcess] = {}
         self.returning: set[str] = set()
