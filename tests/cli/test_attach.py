@@ -182,4 +182,6 @@ def test_attach_to_what_has_ended_shows_its_end(served: OutliveServer, client: C
     process.wait(30)
     done = _attach(served, process.process_id)
     assert (done.returncode, done.stdout) == (-9, b"last\n")
+    assert b"it has ended" in done.stderr
+    assert b"killed by KILL" in done.stderr
     assert _attach(served, "nosuch").returncode == 1

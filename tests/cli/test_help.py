@@ -113,3 +113,17 @@ def test_manual_pages_are_read_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     # A date would make two builds differ.
     assert [line for line in done.stdout.splitlines() if "missing date" not in line] == []
+
+
+def test_nothing_is_accepted_in_silence_and_what_to_type_next_can_be_copied(tmp_path: Path) -> None:
+    """A flag without the one that it is about, and a verb without what it needs, end with 2, as other mistakes do."""
+    for words, said in (
+        (("run", "--group-limit", "2", "--", "true"), "--group NAME"),
+        (("run",), "outlive run -- PROGRAM"),
+        (("logs", "--context", "2", "p1"), "--grep TEXT"),
+    ):
+        done = run(*words, env={"OUTLIVE_STATE_DIR": str(tmp_path)})
+        assert done.returncode == 2, words
+        assert said in done.stderr
+    done = run("wait", "--for", "port=70000", "p1", "--no-start", env={"OUTLIVE_STATE_DIR": str(tmp_path)})
+    assert "`outlive wait --help`" in done.stderr

@@ -63,11 +63,12 @@ def say(text: str) -> None:
         sys.stderr.flush()
 
 
-def show_error(error: OutliveError) -> None:
-    """Print what is wrong, and what to do next, on stderr."""
+def show_error(error: OutliveError, *, word: str = "") -> None:
+    """Print what is wrong, and what to do next, on stderr; `word` is what the user has called the process that it is about."""
     say(f"outlive: {plain(error.message)}")
     if hint := hint_for(error, "cli"):
-        say(f"  {hint}")
+        # So that it can be copied: `outlive logs web`, not `outlive logs ID`.
+        say(f"  {hint.replace(' ID`', f' {plain(word)}`') if word else hint}")
 
 
 def plain(text: str, width: int = 2000) -> str:

@@ -183,7 +183,7 @@ def act_on(
         except OutliveError as error:
             outcome |= {"ok": False, "error": {"reason": error.code, "message": error.message}}
             say(f"outlive: {name}:")
-            show_error(error)
+            show_error(error, word=name)
         else:
             if not as_json:
                 say(said)

@@ -8,10 +8,12 @@ from typing import Any
 
 from outlive import __version__
 from outlive.cli.help.aliases import ALIAS_LINE, about_flag, of_screen, suggestion, translated
-from outlive.cli.output import say, show
-from outlive.cli.parameters import SERVER, Parameter, UsageError, places
+from outlive.cli.output import plain, say, show
+from outlive.cli.parameters import SERVER, Action, Parameter, UsageError, places
 from outlive.cli.parser import HelpAsked, parse
 from outlive.cli.program import NAME, PROGRAM, SERVER_PARAMETERS, TOP_PARAMETERS, Group, Verb, parameters_of
+from outlive.core.errors import OutliveError
+from outlive.core.hints import hint_for
 
 _MISTAKE = 2  # as shells count a wrong use of their own commands
 _REST = places("rest", "", about="", is_required=False, ends_flags=True)
@@ -75,7 +77,7 @@ def _run_verb(verb: Verb, path: str, words: Sequence[str]) -> int:
             check_verb(path.split()[1])
         # What was imported makes no garbage, and a short verb ends before there is any worth a look (`main`).
         gc.enable()
-        return action.call(given)
+        return _call(action, given, path)
     except HelpAsked:
         # Start-up time: it breaks lines, which takes `textwrap`.
         from outlive.cli.help.examples import EXAMPLES  # noqa: PLC0415
@@ -87,6 +89,17 @@ def _run_verb(verb: Verb, path: str, words: Sequence[str]) -> int:
         return 0
     except UsageError as error:
         return _refuse(path, action.parameters, error, is_group=False)
+
+
+def _call(action: Action[...], given: Mapping[str, Any], path: str) -> int:
+    """Call a verb; what it says to do next names this verb, and the process as the user has."""
+    try:
+        return action.call(given)
+    except OutliveError as error:
+        hint = hint_for(error, "cli").replace(" VERB ", f" {path.removeprefix(f'{NAME} ')} ")
+        name = given.get("name")
+        error.hint = hint.replace(" ID`", f" {plain(name)}`") if isinstance(name, str) else hint
+        raise
 
 
 def _split_server(given: Mapping[str, Any]) -> tuple[dict[str, str | None], dict[str, Any]]:

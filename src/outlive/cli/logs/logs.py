@@ -43,6 +43,8 @@ def logs(*, name: str | None, stream: str, server: ServerFlags, **wanted: object
     """Print output; return 1 when a text was looked for and not found."""
     if stream not in {"stdout", "stderr", "both"}:
         raise UsageError("Invalid value for --stream: stdout, stderr or both")
+    if wanted["grep"] is None and (wanted["context"] or wanted["ignore_case"]):
+        raise UsageError("--context and --ignore-case are about the lines of --grep TEXT")
     # Every other parameter has the name of a field of `LogView`.
     if wanted["unfiltered"] and (wanted["follow"] or stream == "stderr"):
         raise UsageError("--unfiltered is one stream of an ended process: leave out --follow and --stream")

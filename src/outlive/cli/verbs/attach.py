@@ -6,6 +6,7 @@
 import os
 import signal
 import stat
+from datetime import UTC, datetime
 
 from outlive.cli.far import a_client, far_url
 from outlive.cli.foreground.delivery import Delivery
@@ -15,9 +16,10 @@ from outlive.cli.foreground.signals import OURS_FAILED, EarlySignals, die_of
 from outlive.cli.foreground.start import Surroundings
 from outlive.cli.logs.log_follow import fetched
 from outlive.cli.operator.audit import may_show_raw
-from outlive.cli.output import show_error
+from outlive.cli.output import say, show_error
 from outlive.cli.parameters import DETACH_KEYS_DEFAULT, NAME, NO_START, STATE_DIR, option, switch, takes
 from outlive.cli.processes import find_process
+from outlive.cli.tables import age, outcome
 from outlive.client import Cursor, OutliveError, Process
 from outlive.client.results import ProcessInfo, Stream
 from outlive.core.identity import LAST
@@ -43,6 +45,9 @@ def attach_command(
     with a_client(layout.root, no_start=no_start) as client:
         process = find_process(client, name)
         info = process.info()
+        if info.ended_at is not None:  # nothing will come, and no key is heard: not in silence
+            since = age(info.ended_at, datetime.now(UTC))
+            say(f"outlive: it has ended {since} ago ({outcome(info)}); this is the end of its output.")
         terminal = own_terminal()
         has_terminal = info.stdio == "pty"
         types = not read_only and not info.is_complete and (has_terminal or info.stdin == "pipe")

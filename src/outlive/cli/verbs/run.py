@@ -34,6 +34,7 @@ from outlive.cli.parameters import (
     TIME,
     Parameter,
     ServerFlags,
+    UsageError,
     option,
     options,
     places,
@@ -407,6 +408,12 @@ def run(*, server: ServerFlags, argv: list[str], **wanted: object) -> int:
     if wanted.pop("is_inside") and argv:
         _check_inside(argv[0], server)
     passed = {one.name: value for one in _PASSED if (value := wanted.pop(one.name)) is not None}
+    if "group_limit" in passed and "group" not in passed:
+        raise UsageError("--group-limit is about the commands of --group NAME")
+    if not argv and wanted["line"] is None:
+        raise UsageError(
+            "Missing a command: `outlive run -- PROGRAM ARGUMENTS`, or `outlive run -c 'a shell line'`"
+        )
     if wanted.pop("replace"):
         passed["replace"] = True
     is_notified, events = wanted.pop("notify"), wanted.pop("notify_on")
