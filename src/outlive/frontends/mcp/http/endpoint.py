@@ -119,7 +119,7 @@ class McpEndpoint:
                 return
             exchange = greeted
         try:
-            exchange = replace(exchange, tool_set=tool_set_of(scope["query_string"]))
+            exchange = replace(exchange, tool_set=tool_set_of(scope.get("query_string", b"")))
         except InvalidRequest as error:
             data = {"reason": error.code, "hint": error.hint}
             await exchange.refuse(400, error.message, data=data)
