@@ -33,9 +33,9 @@ class _BrokenEngine:
     """An engine whose every question fails in a way that is not expected."""
 
     def __init__(self) -> None:
-        self.queries = self
+        self.queries = self.lookup = self
 
-    async def find(self, _process_id: str) -> None:
+    async def find(self, _word: str, _asker: object = None) -> None:
         raise RuntimeError("a secret path")
 
 
@@ -102,8 +102,8 @@ async def test_the_unexpected_shows_a_reference_and_the_log_has_the_rest(
 @pytest.mark.promise("R.problem")
 def test_an_unknown_path_and_method_say_what_there_is(rest: RestCaller) -> None:
     for path in ("/v1/nothing", "/api/", f"{_ONE}/nothing", f"{_ALL}/", "/v1/processes/short"):
-        problem = rest.refused("GET", path, status=422 if "short" in path else 404)
-        assert problem["slug"] == ("invalid_params" if "short" in path else "unknown_path")
+        problem = rest.refused("GET", path, status=404)
+        assert problem["slug"] == ("process_not_found" if "short" in path else "unknown_path")
     for path, methods in (
         (_ALL, "GET, POST"),
         (_ONE, "DELETE, GET, PATCH"),

@@ -65,8 +65,10 @@ async def _steps(folder: Path, count: int) -> dict[str, int]:
     """Return how many steps of SQLite's machine each question takes in a history of so many."""
     counted: dict[str, int] = {}
     async with Registry(str(folder / f"{count}.db")) as registry:
-        registry.put(*_history(count))
-        await registry.flush()
+        history = _history(count)
+        for first in range(0, count, 500):  # each part is written well within the time that a write has
+            registry.put(*history[first : first + 500])
+            await registry.flush()
         reading = registry._connection
         assert reading is not None
         steps = 0
