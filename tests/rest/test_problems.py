@@ -55,9 +55,9 @@ class _SilentEngine:
 
     def __init__(self, error: OutliveError) -> None:
         self._error = error
-        self.queries = self
+        self.queries = self.lookup = self
 
-    async def find(self, _process_id: str) -> None:
+    async def find(self, _word: str, _asker: object = None) -> None:
         raise self._error
 
 

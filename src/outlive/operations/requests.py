@@ -121,7 +121,7 @@ class ProjectFilter(msgspec.Struct, kw_only=True, frozen=True):
         ShortId | None, Meta(description="Only those with this short id: p7; each project has one.")
     ] = None
 
-    name: Annotated[ProcessName | None, Meta(description="Only those of this name.")] = None
+    name: Annotated[ProcessWord | None, Meta(description="Only those of this name.")] = None
 
     def members(self) -> ProjectMembers:
         """Return them as members of a `ProcessFilter`."""
