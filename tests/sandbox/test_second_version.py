@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from outlive.backends.docker.runner_build import cache_folder, runner_binary
 from outlive.keeper.sandbox.cgroups import LEAF, mount_point, remove_groups
 
 _ROOT = mount_point("cgroup2", "")
@@ -38,6 +39,7 @@ echo "+cpu +memory +pids" > /sys/fs/cgroup/cgroup.subtree_control
 mkdir -p /sys/fs/cgroup/unit/{leaf}
 echo $$ > /sys/fs/cgroup/unit/{leaf}/cgroup.procs
 cd {repository}
+export XDG_CACHE_HOME={cache}
 {python} -m pytest -q -rs -p no:cacheprovider --basetemp=/tmp/t tests/sandbox/test_limits.py
 echo "exit code $?"
 echo "groups left: $(ls -d /sys/fs/cgroup/unit/*/ | xargs -n 1 basename | tr '\\n' ' ')"
@@ -75,7 +77,12 @@ def test_limits_hold_in_groups_of_the_second_version(tmp_path: Path) -> None:
     """
     assert _LINUX is not None, "the package user-mode-linux is missing"
     init = tmp_path / "init"
-    init.write_text(_INIT.format(leaf=LEAF, repository=_REPOSITORY, python=sys.executable))
+    # Compiled here: in there the compiler takes minutes, and can write nothing.
+    cache = cache_folder(os.environ)
+    runner_binary(os.uname().machine, cache)
+    init.write_text(
+        _INIT.format(leaf=LEAF, repository=_REPOSITORY, python=sys.executable, cache=cache.parent)
+    )
     init.chmod(0o755)
     words = [
         _LINUX, "mem=1536M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}", "quiet",
