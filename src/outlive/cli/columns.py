@@ -80,8 +80,8 @@ def _narrowed(widths: Sequence[int], least: Sequence[int], width: int) -> list[i
     found = list(widths)
     room = width - _GAP * (len(found) - 1)
     found[-1] = min(found[-1], max(_LAST, room - sum(found[:-1])))
+    floors = [max(_NARROWEST, floor) for floor in least[:-1]]
     while sum(found) > room:
-        floors = [max(_NARROWEST, floor) for floor in least[:-1]]
         column = max(range(len(floors)), key=lambda one: found[one] - floors[one], default=None)
         if column is None or found[column] <= floors[column]:
             break  # a terminal narrower than the heads: the last column has what is left

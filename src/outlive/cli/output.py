@@ -67,8 +67,12 @@ def show_error(error: OutliveError, *, word: str = "") -> None:
     """Print what is wrong, and what to do next, on stderr; `word` is what the user has called the process that it is about."""
     say(f"outlive: {plain(error.message)}")
     if hint := hint_for(error, "cli"):
-        # So that it can be copied: `outlive logs web`, not `outlive logs ID`.
-        say(f"  {hint.replace(' ID`', f' {plain(word)}`') if word else hint}")
+        say(f"  {about_process(hint, word) if word else hint}")
+
+
+def about_process(hint: str, word: str) -> str:
+    """Return a hint that can be copied: `outlive logs web`, not `outlive logs ID`."""
+    return hint.replace(" ID`", f" {plain(word)}`")
 
 
 def plain(text: str, width: int = 2000) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from outlive import __version__
 from outlive.cli.help.aliases import ALIAS_LINE, about_flag, of_screen, suggestion, translated
-from outlive.cli.output import plain, say, show
+from outlive.cli.output import about_process, say, show
 from outlive.cli.parameters import SERVER, Action, Parameter, UsageError, places
 from outlive.cli.parser import HelpAsked, parse
 from outlive.cli.program import NAME, PROGRAM, SERVER_PARAMETERS, TOP_PARAMETERS, Group, Verb, parameters_of
@@ -98,7 +98,7 @@ def _call(action: Action[...], given: Mapping[str, Any], path: str) -> int:
     except OutliveError as error:
         hint = hint_for(error, "cli").replace(" VERB ", f" {path.removeprefix(f'{NAME} ')} ")
         name = given.get("name")
-        error.hint = hint.replace(" ID`", f" {plain(name)}`") if isinstance(name, str) else hint
+        error.hint = about_process(hint, name) if isinstance(name, str) else hint
         raise
 
 
