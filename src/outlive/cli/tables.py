@@ -3,7 +3,6 @@
 Pure but for `shown_table`, which asks what stdout is.
 """
 
-import signal
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -11,11 +10,11 @@ from outlive.cli.columns import shortened, table
 from outlive.cli.output import is_coloured, plain, terminal_width
 from outlive.client.results import ProcessInfo
 from outlive.core.identity import short_name
+from outlive.core.lifecycle import signal_name
 
 _HEAD = ("ID", "NAME", "STATE", "PID", "AGE", "TIME", "OUTPUT", "COMMAND")
 _SIGNALED = 128  # how shells count an end by a signal
 _UNKNOWN = 125  # it cannot be known how it ended, or it never ran
-_SIGNALS = frozenset(signal.Signals)
 _CAUSES = {
     "cancel": "stopped",
     "timeout": "timed out",
@@ -78,7 +77,7 @@ def _outcome(info: ProcessInfo) -> str:
     if info.state == "exited":
         return f"exit {info.exit_code}" if info.cause is None else f"{_cause(info)}, exit {info.exit_code}"
     if info.state == "signaled":
-        name = signal_name(info.exit_signal)
+        name = short_signal(info.exit_signal)
         return f"killed by {name}" if info.cause is None else f"{_cause(info)}, {name}"
     state = info.state.replace("_", " ")
     return f"unknown ({state})" if info.is_unknown and info.is_reachable else state
@@ -88,9 +87,9 @@ def _cause(info: ProcessInfo) -> str:
     return _CAUSES.get(info.cause or "", info.cause or "")
 
 
-def signal_name(number: int | None) -> str:
-    """Return a signal's name as `kill -l` has it; a real-time signal has its number."""
-    return signal.Signals(number).name.removeprefix("SIG") if number in _SIGNALS else f"signal {number}"
+def short_signal(number: int | None) -> str:
+    """Return a signal's name as `kill -l` has it: TERM."""
+    return signal_name(number).removeprefix("SIG")
 
 
 def exit_status(info: ProcessInfo) -> int:

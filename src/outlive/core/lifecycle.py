@@ -110,3 +110,11 @@ def signal_number(wanted: int | str) -> int:
         hint = "For example INT, HUP, USR1."
         raise InvalidRequest("invalid_params", text, hint=hint, details={"parameter": "signal"})
     return int(number)
+
+
+def signal_name(number: int | None) -> str:
+    """Return the name of a signal: "SIGTERM"; a real-time one has its number alone: "signal 40"."""
+    return signal.Signals(number).name if number in _SIGNALS else f"signal {number}"
+
+
+_SIGNALS = frozenset(signal.Signals)

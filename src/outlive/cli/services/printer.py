@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from outlive.cli.tables import signal_name
+from outlive.cli.tables import short_signal
 from outlive.client import ServiceInfo
 
 # ECMA-48: cyan, yellow, green, magenta, blue, then their bright twins. Red stays for errors.
@@ -101,5 +101,5 @@ def _end(one: ServiceInfo) -> str:
     if one.exit_code is not None:
         return f"exit code {one.exit_code}"
     if one.exit_signal is not None:
-        return signal_name(one.exit_signal)
+        return short_signal(one.exit_signal)
     return (one.error or "it ended").rstrip(".")

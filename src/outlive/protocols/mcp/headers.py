@@ -4,12 +4,11 @@ A complete answer says `[exit 0]` and nothing else. The short id stands there on
 caller asked (folder, backend) is not repeated.
 """
 
-import signal
 from dataclasses import dataclass
 
 from outlive.core.command import Profile
 from outlive.core.hints import elapsed
-from outlive.core.lifecycle import Cause, State
+from outlive.core.lifecycle import Cause, State, signal_name
 from outlive.core.location import HERE
 from outlive.core.process import ProcessRecord, Waiting
 from outlive.core.redactions import hidden_words
@@ -127,9 +126,5 @@ def _end(record: ProcessRecord) -> str:
             else f"exit {record.exit_code}, {error}"
         )
     if record.state is State.SIGNALED:
-        return f"killed by {_signal_name(record.exit_signal)}" + (f": {error}" if error else "")
+        return f"killed by {signal_name(record.exit_signal)}" + (f": {error}" if error else "")
     return error or str(record.state.value)
-
-
-def _signal_name(number: int | None) -> str:
-    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
