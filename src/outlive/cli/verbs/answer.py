@@ -103,14 +103,15 @@ def _read_line(fd: int, *, is_secret: bool) -> bytes:
     Raises:
         InvalidRequest: The end of input was typed (Ctrl-D): nothing is sent.
     """
-    os.write(fd, b"Password: " if is_secret else b"Answer: ")
     before = termios.tcgetattr(fd)
     if is_secret:
         silent = before.copy()
         silent[3] &= ~termios.ECHO
-        # What was typed ahead, visibly, is not taken for the secret.
+        # What was typed ahead, visibly, is not taken for the secret. We ask only then: a quick answer to our question would
+        # be shown, and thrown away with the rest.
         termios.tcsetattr(fd, termios.TCSAFLUSH, silent)
     try:
+        os.write(fd, b"Password: " if is_secret else b"Answer: ")
         line = os.read(fd, _MAX_BYTES)
     finally:
         if is_secret:
