@@ -20,7 +20,7 @@ QUICK = not slow and not code_server and not docker
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
-.PHONY: help setup run test test-most test-all test-thorough test-docker test-slow test-storms test-alone test-vscode coverage check format bundle release bench lock clean
+.PHONY: help setup run test test-most test-all test-thorough test-floors test-docker test-slow test-storms test-alone test-vscode coverage check format bundle release bench lock clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ test-most: $(READY) ## `make test` and `make test-thorough`, collected once
 	@$(PYTEST) $(BESIDE) -m "$(QUICK)" $(ARGS)
 
 test-slow: test-storms test-alone ## those that take minutes
+
+test-floors: $(READY) ## the tests that ARGS name, in processes that trace branches; .coverage keeps what was reached
+	@$(PYTEST) $(BESIDE) -m "$(QUICK)" --cov --cov-append --cov-report= $(ARGS)
 
 # Only files that say `slow` are collected: importing all others takes 9 s of processor time in each worker.
 test-storms: $(READY) ## of the slow ones those that wait and kill, beside each other

@@ -1,5 +1,6 @@
 """Each door's hints use words that exist at that door."""
 
+import functools
 import re
 from collections.abc import Mapping
 
@@ -61,9 +62,10 @@ def test_what_may_run_or_have_been_done_is_never_to_be_tried_again(slug: str, do
 
 
 def test_hints_of_the_command_line_name_verbs_and_options_that_it_has() -> None:
+    help_of = functools.cache(lambda words: run(*words.split(), "--help"))  # many hints name the same verb
     for slug, hints in HINTS.items():
         for words, rest in re.findall(r"`outlive ((?:terminal )?[a-z]+)([^`]*)`", hints.get("cli", "")):
-            shown = run(*words.split(), "--help")
+            shown = help_of(words)
             assert shown.returncode == 0, (slug, words)
             for option in re.findall(r"(?<=\s)--?[a-z]+", rest):
                 assert option in shown.stdout, (slug, option)
