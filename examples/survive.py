@@ -33,6 +33,15 @@ AWAY_S = 1.0  # how long the server stays dead
 PATIENCE_S = 30.0
 
 
+COLOURS = {"red": 31, "green": 32, "cyan": 36}  # ECMA-48, 8.3.117: SGR
+
+
+def say(text: str, colour: str = "cyan") -> None:
+    """Print a line of this program's own, in a colour where it goes to a terminal."""
+    plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ
+    print(text if plain else f"\x1b[{COLOURS[colour]}m{text}\x1b[0m", flush=True)
+
+
 def own_environment() -> dict[str, str]:
     """Return the environment without settings that the reader's own server may have."""
     names = ("ALLOWED_COMMANDS", "MAX_BUFFER_SIZE", "MAX_SESSIONS")
@@ -82,7 +91,7 @@ class Server:
         if not ready:
             raise RuntimeError("the server did not start; `outlive doctor` may know why")
         self.port = json.loads(ready)["ports"]["jsonrpc"]
-        print(f"## server started (pid {self._process.pid}, port {self.port})")
+        say(f"## server started (pid {self._process.pid}, port {self.port})")
 
     def end(self, number: signal.Signals) -> None:
         """Send the server a signal and wait for its end."""
@@ -91,7 +100,8 @@ class Server:
             self._process.wait(PATIENCE_S)
             if self._process.stdout is not None:
                 self._process.stdout.close()
-            print(f"## server (pid {self._process.pid}) ended by {number.name}")
+            colour = "red" if number == signal.SIGKILL else "cyan"
+            say(f"## server (pid {self._process.pid}) ended by {number.name}", colour)
             self._process = None
 
     def __enter__(self) -> Self:
@@ -134,7 +144,7 @@ class Client:
             if self.session_id and not connected["resumed"]:
                 raise RuntimeError("the session is not known any more")
             self.session_id = connected["session_id"]
-            print(f"## {'connected again' if connected['resumed'] else 'connected'}, cursor {self.cursor}")
+            say(f"## {'connected again' if connected['resumed'] else 'connected'}, cursor {self.cursor}")
             yield websocket
 
     def read(self, websocket: ClientConnection, *, until: int | None = None) -> None:
@@ -143,7 +153,7 @@ class Client:
             while self.completed is None and (until is None or len(self.lines) < until):
                 self._take(json.loads(websocket.recv(PATIENCE_S)))
         except ConnectionClosed:
-            print(f"## the connection is lost, cursor {self.cursor}")
+            say(f"## the connection is lost, cursor {self.cursor}", "red")
 
     def _take(self, message: dict[str, Any]) -> None:
         if "error" in message:
@@ -183,9 +193,7 @@ def demonstrate(server: Server, lines: int, pause_s: float) -> Client:
         server.end(signal.SIGKILL)
         client.read(websocket)  # what was on its way
     time.sleep(AWAY_S)
-    print(
-        f"## nobody serves; the command (pid {pid}) {'goes on' if is_alive(pid) else 'has ended meanwhile'}"
-    )
+    say(f"## no server runs; the command (pid {pid}) {'goes on' if is_alive(pid) else 'has ended meanwhile'}")
     server.start()
     with client.connected(server.url) as websocket:
         client.read(websocket)
@@ -210,16 +218,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--lines", type=int, default=20, help="how many lines the command prints")
-    parser.add_argument("--pause", type=float, default=0.2, help="seconds between two lines")
+    parser.add_argument("--lines", type=int, default=9, help="how many lines the command prints")
+    parser.add_argument("--pause", type=float, default=0.35, help="seconds between two lines")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="outlive-") as state_dir, Server(state_dir) as server:
         client = demonstrate(server, args.lines, args.pause)
     problems = judge(client, args.lines)
     for problem in problems:
-        print(f"WRONG: {problem}")
+        say(f"WRONG: {problem}", "red")
     if not problems:
-        print(f"All {args.lines} lines came exactly once, and the exit code is {EXIT_CODE}, as it should be.")
+        say(
+            f"All {args.lines} lines came exactly once, and the exit code is {EXIT_CODE}, as it should be.",
+            "green",
+        )
     return 1 if problems else 0
 
 

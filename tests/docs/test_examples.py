@@ -46,7 +46,7 @@ async def test_the_demonstration_survives_and_leaves_nothing(tmp_path: Path) -> 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert re.findall(r"^line (\d+) of 60$", ran.stdout, re.MULTILINE) == [str(n) for n in range(1, 61)]
     assert re.search(r"^## server \(pid \d+\) ended by SIGKILL$", ran.stdout, re.MULTILINE)
-    assert re.search(r"^## nobody serves; the command \(pid \d+\) goes on$", ran.stdout, re.MULTILINE)
+    assert re.search(r"^## no server runs; the command \(pid \d+\) goes on$", ran.stdout, re.MULTILINE)
     assert re.search(r"^## connected again, cursor [1-9]\d*\.0$", ran.stdout, re.MULTILINE)
     assert await to_thread.run_sync(wait_state_folder_empty, tmp_path) == {}
     assert await to_thread.run_sync(lambda: list(tmp_path.iterdir())) == []
