@@ -1,0 +1,1 @@
+"""What other programs really do, where docs/comparison.md says so."""
