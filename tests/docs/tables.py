@@ -1,9 +1,10 @@
-"""The tables of docs/jsonrpc.md and docs/mcp.md that are made from code; `python -m tests.docs.tables` writes them anew."""
+"""The tables of docs/jsonrpc.md, docs/mcp.md and README.md that are made from code or from another page; `python -m tests.docs.tables` writes them anew."""
 
 from outlive.config import OPTIONS
 from outlive.core.errors import SLUGS
 from outlive.protocols.jsonrpc.answers import ERROR_NUMBERS
 from outlive.protocols.mcp.hosts import HOSTS, NO_LIMIT_S, McpHost
+from tests.docs.comparison import readme_table
 from tests.docs.pages import ROOT, page, replace_generated, table
 
 PAGE = "docs/jsonrpc.md"
@@ -68,5 +69,9 @@ def _options() -> str:
 
 
 if __name__ == "__main__":
-    for name, made in ((PAGE, parts()), (MCP_PAGE, mcp_parts())):
+    for name, made in (
+        (PAGE, parts()),
+        (MCP_PAGE, mcp_parts()),
+        ("README.md", {"comparison": readme_table()}),
+    ):
         (ROOT / name).write_text(replace_generated(page(name), made), encoding="utf-8")

@@ -1,9 +1,9 @@
-"""docs/comparison.md: every answer was tried by a test, is kept by a promise, or says where it is written."""
+"""docs/comparison.md: every answer was tried by a test, is kept by a promise, or says where it is written; README.md shows the same."""
 
 import re
 
-from tests.docs.comparison import ANSWERS, PAGE, Cell, cells
-from tests.docs.pages import ROOT, page, words
+from tests.docs.comparison import ANSWERS, PAGE, Cell, cells, readme_table
+from tests.docs.pages import ROOT, generated, page, words
 from tests.promises import PROMISES
 
 _CELLS = list(cells())
@@ -46,3 +46,7 @@ def test_every_trial_and_promise_that_is_named_exists_and_no_trial_is_left_out()
     assert trials == _TRIALS
     kept = {word for cell in _CELLS if cell.program == "outlive" for word in words(cell.source)}
     assert kept - _IDS <= {"lost", "docs/docker.md"}
+
+
+def test_the_readme_shows_the_answers_of_the_page() -> None:
+    assert generated(page("README.md"), "comparison") == readme_table(), "run `python -m tests.docs.tables`"

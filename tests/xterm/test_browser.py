@@ -1,4 +1,4 @@
-"""The pages of README.md and docs/ws-terminal.md in a real Chromium, served by another port of this machine."""
+"""The two pages of docs/ws-terminal.md in a real Chromium, served by another port of this machine."""
 
 import contextlib
 import re
@@ -42,9 +42,9 @@ def shown(tmp_path: Path) -> Iterator[Browser]:
 @contextlib.contextmanager
 def _served(folder: Path) -> Iterator[tuple[str, OutliveServer, OutliveServer]]:
     """Serve both pages; yield their origin, a server that lets it in, and one that was told nothing."""
-    (readme,) = blocks(section(page("README.md"), "## In a browser"), "html")
     docs = page("docs/ws-terminal.md")
-    (whole,) = blocks(docs, "html")
+    (smallest,) = blocks(section(docs, "## The smallest page"), "html")
+    (whole,) = [text for text in blocks(docs, "html") if text != smallest]
     (attach,) = [text for text in blocks(docs, "js") if text.startswith("function attach")]
     with (
         pages(folder / "pages") as origin,
@@ -53,7 +53,7 @@ def _served(folder: Path) -> Iterator[tuple[str, OutliveServer, OutliveServer]]:
     ):
         for name, server in (("welcome", welcome), ("closed", closed)):
             there = f"ws://127.0.0.1:{server.port}/ws/terminal/"
-            for kind, text in (("readme", readme), ("whole", whole)):
+            for kind, text in (("smallest", smallest), ("whole", whole)):
                 assert _ADDRESS in text
                 (folder / f"pages/{name}-{kind}.html").write_text(text.replace(_ADDRESS, there))
         (folder / "pages/attach.js").write_text(attach)
@@ -65,7 +65,7 @@ def _end(server: OutliveServer, process_id: str) -> None:
 
 
 def _shell(server: OutliveServer) -> str:
-    """Start a shell as the README says and return its id."""
+    """Start a shell as the page says and return its id."""
     line = "PS1='here> ' exec bash --norc --noprofile"
     started = run_outlive("run", "-d", "--pty", "-c", line, state_dir=server.state_dir)
     assert started.returncode == 0, started.stderr
@@ -73,10 +73,10 @@ def _shell(server: OutliveServer) -> str:
 
 
 @pytest.mark.promise("T.browser")
-def test_the_page_of_the_readme_is_a_terminal(shown: Browser, tmp_path: Path) -> None:
+def test_the_smallest_page_is_a_terminal(shown: Browser, tmp_path: Path) -> None:
     with _served(tmp_path) as (origin, welcome, closed):
         process_id = _shell(welcome)
-        shown.open(f"{origin}/welcome-readme.html?id={process_id}")
+        shown.open(f"{origin}/welcome-smallest.html?id={process_id}")
         shown.until_shown("here>")
         shown.type("echo $((6 * 7))-seen\r")
         shown.until_shown("\n42-seen")
@@ -88,7 +88,7 @@ def test_the_page_of_the_readme_is_a_terminal(shown: Browser, tmp_path: Path) ->
         shown.until(lambda: shown.value("ends.at(-1)") == 1000)
 
         refused = _shell(closed)
-        shown.open(f"{origin}/closed-readme.html?id={refused}")
+        shown.open(f"{origin}/closed-smallest.html?id={refused}")
         shown.until(lambda: shown.value("ends.at(-1)") == 1006)
         shown.until(lambda: any("HTTP Authentication failed" in line for line in shown.console))
         assert shown.shown == ""
