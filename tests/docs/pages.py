@@ -7,6 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 _BLOCK = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+# What would become HTML, and what stands in backticks, where nothing does.
+_PLACEHOLDER = re.compile(r"(`[^`]*`)|<(?=[A-Za-z/!?])")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 
 
@@ -49,12 +51,16 @@ def words(cell: str) -> list[str]:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table."""
+    """Return a Markdown table; a placeholder like <key> stays text instead of becoming HTML."""
     lines = [columns, ["---"] * len(columns), *rows]
-    shown = (" | ".join(cell.replace("|", "\\|") for cell in line) for line in lines)
+    shown = (" | ".join(_as_text(cell) for cell in line) for line in lines)
     return (
         "\n".join(f"| {line} |" for line in shown).replace("| --- ", "|---").replace("--- |", "---|") + "\n"
     )
+
+
+def _as_text(cell: str) -> str:
+    return _PLACEHOLDER.sub(lambda match: match[1] or r"\<", cell.replace("|", r"\|"))
 
 
 def generated(text: str, name: str) -> str:

@@ -337,7 +337,7 @@ class NodeSettings:
         parse_folder,
         "",
         "File with the nodes' tokens, a line NAME TOKEN each; only its owner may be able to read it. "
-        "OUTLIVE_NODE_TOKEN_<NAME> in the environment comes first.",
+        "OUTLIVE_NODE_TOKEN_NAME in the environment comes first.",
         flag="--node-tokens",
         example="/etc/outlive/node-tokens",
     )
