@@ -37,6 +37,7 @@ from outlive.frontends.terminal.door import TerminalFrontend, send_refusal
 from outlive.late_services import mcp_service, rest_service
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
+from outlive.observability.families import Family, families
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.notify.desktop import Desktop
 from outlive.observability.notify.notice_sender import NoticeChannel, NoticeSender
@@ -264,8 +265,11 @@ class Application:
     async def _show_metrics(self, _request: Request) -> Response:
         # The Prometheus library costs 90 ms, once: neither the start nor the event loop has them to spare.
         exposition = await asyncio.to_thread(importlib.import_module, "outlive.observability.exposition")
-        text = exposition.render(self._metrics, self._live_view(), version=__version__)
+        text = exposition.render(self._metric_families())
         return Response(text, headers={"content-type": exposition.CONTENT_TYPE})
+
+    def _metric_families(self) -> list[Family]:
+        return list(families(self._metrics, self._live_view(), version=__version__))
 
     def _live_view(self) -> LiveView:
         live = [process for process in self._engine.queries.live() if not process.is_complete]

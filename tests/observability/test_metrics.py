@@ -15,6 +15,7 @@ from outlive.core.events import (
 )
 from outlive.core.lifecycle import State
 from outlive.observability.exposition import render
+from outlive.observability.families import families
 from outlive.observability.metrics import LATENCY_BOUNDS_S, Histogram, LiveView, Metrics, counted_kinds
 from tests.observability.test_logs import EXAMPLE
 
@@ -24,7 +25,7 @@ _NOTHING = LiveView(
 
 
 def _samples(metrics: Metrics, view: LiveView = _NOTHING) -> dict[tuple[str, tuple[str, ...]], float]:
-    text = render(metrics, view, version="1.2.3").decode()
+    text = render(families(metrics, view, version="1.2.3")).decode()
     return {
         (sample.name, tuple(value for _, value in sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -68,6 +69,7 @@ def test_events_are_counted() -> None:
     assert samples["outlive_keeper_recovery_seconds_bucket", ("0.2",)] == 1
     assert samples["outlive_request_seconds_bucket", ("jsonrpc", "0.005", "execute")] == 1
     assert samples["outlive_build_info", ("1.2.3",)] == 1
+    assert samples["outlive_process_duration_seconds_count", ()] == 1
 
 
 def test_nothing_is_counted_that_was_not_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""What an operator's monitoring reads at /metrics: `Metrics` counts while the server works, `exposition` formats the counts.
+"""What an operator's monitoring is given: `Metrics` counts while the server works, `families` makes metrics of the counts.
 
 Counting is plain integers, some hundred nanoseconds an event. The Prometheus library (90 ms to import) is loaded by the first
 scrape and only formats the text; it holds none of the counts. No command, output or name of a caller ever becomes a metric or a
@@ -8,7 +8,7 @@ label.
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from outlive.core.events import (
@@ -22,6 +22,8 @@ from outlive.core.events import (
 
 # The first bounds fit an answer from memory, the last ones a call that waits for a command's end.
 LATENCY_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+# Bounds of a command's duration: from one that prints a line to one that runs for a day.
+_DURATION_BOUNDS_S = (0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
 # From a keeper that is started again at once to one on a machine that hardly responds.
 _RECOVERY_BOUNDS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
@@ -31,7 +33,8 @@ class LiveView:
     """The state at the moment of a scrape.
 
     `starts`: commands that this server has started. `states`: living processes by state. The bytes are those of living processes
-    so far. `lag_bytes` is the output that was not yet sent to the slowest subscriber.
+    so far. `lag_bytes` is the output that was not yet sent to the slowest subscriber. `telemetry`: by signal, how much a
+    collector has taken and how much it has not; None where nothing is sent.
     """
 
     starts: int
@@ -41,6 +44,7 @@ class LiveView:
     subscribers: int
     lag_bytes: int
     connections: int
+    telemetry: Mapping[str, tuple[int, int]] | None = None
 
 
 class Histogram:
@@ -67,6 +71,7 @@ class Metrics:
         rejected: Commands that were not started, by the error's slug.
         recovered: Processes of an earlier server that were found alive.
         exits: Completed processes by (state, cause).
+        durations: From their start to their end, where both are known.
         stdout_bytes, stderr_bytes: Output of completed processes.
         recovery: From the keeper's disappearance to its answer.
         requests: Latencies by (frontend, what).
@@ -79,6 +84,7 @@ class Metrics:
         self.recovered = self.stdout_bytes = self.stderr_bytes = 0
         self.rejected: Counter[str] = Counter()
         self.exits: Counter[tuple[str, str]] = Counter()
+        self.durations = Histogram(_DURATION_BOUNDS_S)
         self.recovery = Histogram(_RECOVERY_BOUNDS_S)
         self.requests: dict[tuple[str, str], Histogram] = {}
 
@@ -89,6 +95,9 @@ class Metrics:
                 self.exits[record.state, record.cause] += 1
                 self.stdout_bytes += record.stdout_bytes
                 self.stderr_bytes += record.stderr_bytes
+                if record.started_at is not None and record.ended_at is not None:
+                    lasted_s = (record.ended_at - record.started_at).total_seconds()
+                    self.durations.observe(max(0.0, lasted_s))  # the clock may have been set back
             case StartRejected(code=code):
                 self.rejected[code] += 1
             case ProcessRecovered():
