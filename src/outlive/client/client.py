@@ -27,7 +27,7 @@ from outlive.client.services import (
 from outlive.client.thread_runtime import ThreadRuntime
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
-from outlive.discovery.own_kind import own_nice, own_umask
+from outlive.discovery.own_kind import own_nice, own_traceparent, own_umask
 
 # Spelled out here because inside the classes `list` is the method.
 _Infos = list[ProcessInfo]
@@ -122,6 +122,8 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         link = self._links.new(keeps_session=True) if is_private else self._link
         try:
             ours: StartOptions = {"umask": own_umask(), "nice": own_nice()}
+            if (span := own_traceparent()) is not None:
+                ours["traceparent"] = span
             params = execute_params(command, {**ours, **options}, process_id=process_id)
             self._address.starts += 1
             try:

@@ -60,6 +60,7 @@ class StartOptions(FlagOptions, total=False):
     name: What it is called: accepted wherever an id is, in its project. Only one that lives has it (`name_taken`); replace: with
         a name, the one that has it is ended first.
     umask, nice: What it begins with (0o022; -20 to 19, as far as its server may); this program's own by default.
+    traceparent: The span in which it is started (W3C Trace Context); what TRACEPARENT in this program's environment says by default.
     process_id: Its name, a ULID in lower case; one is made otherwise. Starting with it again starts nothing twice.
     """
 
@@ -85,6 +86,7 @@ class StartOptions(FlagOptions, total=False):
     notify: bool | Sequence[Literal["end", "failure", "question"]]
     umask: int | None
     nice: int | None
+    traceparent: str | None
     process_id: str
 
 

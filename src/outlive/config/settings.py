@@ -28,6 +28,7 @@ from outlive.config.options import (
     parse_tool_set,
 )
 from outlive.config.policy_settings import PolicySettings, SandboxOptions
+from outlive.config.telemetry_settings import TelemetrySettings
 from outlive.operations.tool_sets import listed_tool_sets
 
 
@@ -35,6 +36,7 @@ from outlive.operations.tool_sets import listed_tool_sets
 class Settings(
     ContainerOptions,
     SandboxOptions,
+    TelemetrySettings,
     NotifySettings,
     AuditSettings,
     PolicySettings,

@@ -1,10 +1,12 @@
-"""What this process passes on to the commands it starts: its umask, its niceness, and the token in its environment.
+"""What this process passes on to the commands it starts: its umask, its niceness, its span, and the token in its environment.
 
 Facts about this process only; they are sent by the client and the command line, and applied by the shim.
 """
 
 import os
 from collections.abc import Mapping
+
+from outlive.core.trace_context import TRACE_VARIABLE
 
 _USUAL_UMASK = 0o022
 
@@ -27,6 +29,11 @@ def own_umask() -> int:
 def own_nice() -> int:
     """Return this process's niceness, -20 to 19."""
     return os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def own_traceparent(environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the span in which this process runs (TRACEPARENT), None when it is unset or empty; the server checks it."""
+    return environ.get(TRACE_VARIABLE) or None
 
 
 TOKEN_VARIABLE = "OUTLIVE_TOKEN"  # noqa: S105 -- the variable's name

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outlive.config import Settings
+from outlive.config.telemetry_settings import telemetry_plan
 from outlive.core.command import NOTIFY_EVENTS, Limits, NotifyEvent, Profile
+from outlive.core.trace_context import TRACE_VARIABLES
 from outlive.engine.commands.containers import ContainerSettings
 from outlive.engine.commands.policy_check import command_policy
 from outlive.engine.commands.sandbox import SandboxSettings
@@ -30,6 +32,7 @@ class EngineSettings:
     `runner` is the path of the native program, which may come to be there later (None: it never will).
     `umask` and `nice` are those of commands whose caller names none (nice None: the keeper's own).
     `notify_on` are the events that are notified of where a process asks for it: none without a webhook and a desktop.
+    `passes_trace`: commands get the span that they are as TRACEPARENT.
     `callbacks` is what every command on this machine may do here, by a token of its own (None: nothing).
     `redactor` hides secrets in output, commands' texts and errors; `hides_secrets` also the values of `env_secrets`.
     """
@@ -56,6 +59,7 @@ class EngineSettings:
     nice: int | None = None
     callbacks: Scope | None = None
     notify_on: frozenset[NotifyEvent] = frozenset()
+    passes_trace: bool = False
 
     @property
     def is_strict(self) -> bool:
@@ -64,9 +68,14 @@ class EngineSettings:
 
 
 # What systemd (systemd.exec(5)), our unit and the server itself have noted for the server and its keeper: none of a
-# command's business.
-_OF_THE_SERVER = frozenset(
+# command's business. Nor is the span in which the server was started: it is not that of its later callers.
+_OF_THE_SERVER = TRACE_VARIABLES | frozenset(
     {
+        # Keys for the collector: no secret of the server's environment reaches a command.
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+        "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
         EXTERNAL_VARIABLE,
         SOFT_LIMIT_VARIABLE,
         SERVICE_VARIABLE,
@@ -110,6 +119,7 @@ def engine_settings(
         approval_timeout_s=settings.approval_timeout_s,
         callbacks=GRANTED_SCOPES.get(settings.callbacks),
         notify_on=_notified(settings),
+        passes_trace=settings.pass_traceparent and bool(telemetry_plan(settings, environment).traces),
         retention=Retention(
             max_age_s=settings.retention_s,
             max_count=settings.retention_count,

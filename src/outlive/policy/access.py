@@ -62,7 +62,14 @@ class Access:
     address: str = ""
     inside: str | None = None
 
-    def owner(self, door: str, *, connection_id: str | None = None, request_id: str | None = None) -> Owner:
+    def owner(
+        self,
+        door: str,
+        *,
+        connection_id: str | None = None,
+        request_id: str | None = None,
+        traceparent: str = "",
+    ) -> Owner:
         """Return the owner of what it starts by a frontend, and the author of what it does there."""
         return Owner(
             principal=self.principal,
@@ -72,6 +79,7 @@ class Access:
             is_admin=self.scope >= Scope.ADMIN,
             door=door,
             address=self.address,
+            traceparent=traceparent,
         )
 
     def require(self, scope: Scope) -> None:

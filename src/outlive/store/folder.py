@@ -28,6 +28,7 @@ from outlive.core.location import HERE, Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.redactions import redacted_member
 from outlive.core.spec import CALLER_ENVIRONMENT, Spec
+from outlive.core.trace_context import valid_traceparent
 from outlive.protocols.frames import COPIED, ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
 from outlive.store.end_sentences import NEVER_RAN, WAS_COPIED, ended_sentence, with_loss, with_missing
@@ -81,6 +82,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
     came = {"door": owner.door, "address": owner.address} if owner.door else {}
     return {
         **came,
+        **({"traceparent": owner.traceparent} if owner.traceparent else {}),
         "command": record.command,
         "shell": record.shell,
         "principal": record.owner.principal,
@@ -189,6 +191,7 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
             request_id=_text(meta.get("request_id")),
             door=_text(meta.get("door")) or "",
             address=_text(meta.get("address")) or "",
+            traceparent=valid_traceparent(meta.get("traceparent")),
         ),
         stdio=spec.stdio,
         stdin=spec.stdin,

@@ -31,6 +31,7 @@ from outlive.core.errors import (
 )
 from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
+from outlive.core.trace_context import span_of, valid_traceparent
 from outlive.protocols.keeper import CauseCode
 
 _T = TypeVar("_T")
@@ -332,6 +333,8 @@ class NodeStarts:
             if process.script is None:
                 process.script = await asyncio.to_thread(read_small, f"{process.folder}/script")
             words = execute_words(process.spec, process.script, process.secrets)
+            callers = valid_traceparent(process.spec.meta.get("traceparent"))
+            words["traceparent"] = span_of(process.process_id, callers).traceparent
             asked_ns = time.time_ns()  # by our clock: the node's may be another
             async with self._link.asking():
                 answer = await node.execute(words, process_id=process.process_id)

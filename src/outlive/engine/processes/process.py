@@ -273,7 +273,8 @@ class Process:
 
     def end_as(self, stored: StoredProcess) -> int:
         """Take over an end that is in the files and was in no doorbell; return the `Change` bits. Engine only."""
-        self._base = replace(self._base, error=stored.record.error)
+        # A registry's row does not know all of the owner; the files do.
+        self._base = replace(self._base, error=stored.record.error, owner=stored.record.owner)
         self._ended_boot = self._ended_boot or stored.ended_boot
         self._snapshot = None
         return self.status.end_as(Process.from_stored(stored, self.folder).status)

@@ -9,6 +9,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner
+from outlive.core.trace_context import TRACE_VARIABLE, TraceSpan, span_of
 from outlive.engine.commands.containers import ContainerStarts, resolve_elsewhere
 from outlive.engine.commands.resolver import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.commands.sandbox import Sandboxes
@@ -67,6 +68,13 @@ class Preparation:
         Raises:
             OutliveError: As `Starts.start`.
         """
+        resolved = await self._resolved(command, owner, process_id)
+        # A node decides for itself what its commands know of their span.
+        if self._settings.passes_trace and not resolved.location.is_elsewhere:
+            return _within(resolved, span_of(process_id, owner.traceparent), command)
+        return resolved
+
+    async def _resolved(self, command: Command, owner: Owner, process_id: ProcessId) -> Resolved:
         backend = self._containers.backend_of(command, owner)
         kind = "local" if backend == LOCAL else self._backend.kind_of(backend)
         if self._settings.allowed_commands.names:
@@ -119,3 +127,12 @@ class Preparation:
         """
         inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
         self._sandboxes.choose(Command(profile=Profile.OPEN.value), owner, inside)
+
+
+def _within(resolved: Resolved, span: TraceSpan, command: Command) -> Resolved:
+    """Return it with `span` in its environment, where the command does not name one itself."""
+    if TRACE_VARIABLE in command.env:
+        return resolved
+    env = {**resolved.env, TRACE_VARIABLE: span.traceparent}
+    callers = {name: value for name, value in resolved.caller_env.items() if name != TRACE_VARIABLE}
+    return replace(resolved, env=env, caller_env=callers)

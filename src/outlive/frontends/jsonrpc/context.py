@@ -14,6 +14,7 @@ import msgspec
 
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.process import Owner
+from outlive.core.trace_context import valid_traceparent
 from outlive.engine import Asker, AuditedControls, Engine, Process
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Session, Sessions
@@ -57,9 +58,14 @@ class Context:
         """The verbs that change something, on this client's behalf."""
         return self.engine.as_(self.owner())
 
-    def owner(self, request_id: str | None = None) -> Owner:
-        """Return the identity of this client."""
-        return self.access.owner("jsonrpc", connection_id=self.session.session_id, request_id=request_id)
+    def owner(self, request_id: str | None = None, traceparent: str | None = None) -> Owner:
+        """Return the identity of this client; `traceparent` is what its request says."""
+        return self.access.owner(
+            "jsonrpc",
+            connection_id=self.session.session_id,
+            request_id=request_id,
+            traceparent=valid_traceparent(traceparent),
+        )
 
     async def find(self, word: str | None, project: str | None = None) -> Process:
         """Return the process that a word means (`engine.lookup`), or without one that which runs in this session.

@@ -35,7 +35,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     form = context.output_format(params)
     command = params.to_command()
     session = context.session
-    owner = context.owner(label)
+    owner = context.owner(label, params.traceparent)
     process = None if params.process_id is None else await _started_before(context, params.process_id)
     wanted = (
         new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))

@@ -27,6 +27,7 @@ from outlive.core.errors import AccessDenied, InvalidRequest, OutliveError, Proc
 from outlive.core.events import AuditEvent
 from outlive.core.hints import hint_for
 from outlive.core.process import Owner
+from outlive.core.trace_context import traceparent_of
 from outlive.engine import Asker, AuditedControls, Engine, Process, ProcessRegistry
 from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.problems import DOCS_PATH, HttpRefusal, send_problem, send_refusal
@@ -118,7 +119,12 @@ class RestCall:
 
     def owner(self, *, connection_id: str | None = None, request_id: str | None = None) -> Owner:
         """Return the owner of a process that the caller starts."""
-        return self.access.owner("rest", connection_id=connection_id, request_id=request_id)
+        return self.access.owner(
+            "rest",
+            connection_id=connection_id,
+            request_id=request_id,
+            traceparent=traceparent_of(self.connection.headers.raw),
+        )
 
     def publish_denial(self, error: AccessDenied) -> None:
         """Publish that the caller may not do what it asked for."""

@@ -80,6 +80,12 @@ class ExecuteParams(StartOptions, kw_only=True, frozen=True):
         _LineBytes | None, Meta(description="Longer lines are cut when they are sent.")
     ] = None
     nice: Annotated[Niceness | None, Meta(description="What it begins with; the server's own else.")] = None
+    traceparent: Annotated[
+        str | None,
+        Meta(
+            description="The span in which it is started (W3C Trace Context); one that is invalid counts as none."
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         """Refuse commands that no shell and no kernel could run."""

@@ -289,7 +289,7 @@ def _key_of(caller: Caller) -> _Key:
 _logger = logging.getLogger(__name__)
 _INTERNAL_ERROR = -32603
 _PARAMS = frozenset({"name", "arguments", "_meta"})
-_META = frozenset({"progressToken"})
+_META = frozenset({"progressToken", "traceparent", "tracestate", "baggage"})  # the latter three: SEP-414
 
 
 class PlainCalls:

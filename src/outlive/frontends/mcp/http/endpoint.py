@@ -134,7 +134,12 @@ class McpEndpoint:
             exchange = replace(exchange, project=project)
         if revision is not None and revision not in HANDSHAKE_REVISIONS:
             sdk = await self._sdk.get()
-            caller = Caller(access=exchange.access, project=exchange.project, asked_tools=exchange.tool_set)
+            caller = Caller(
+                access=exchange.access,
+                project=exchange.project,
+                asked_tools=exchange.tool_set,
+                traceparent=exchange.traceparent,
+            )
             await sdk.serve_modern(caller, scope, exchange.receive, send)
             return
         match scope["method"]:

@@ -217,7 +217,7 @@ class HandshakeMessages:
         """Answer a request; what it reports before goes the same way, as events."""
         if message.request_id is None:
             raise AssertionError("a request has an id")
-        caller = _caller(exchange, session, message.request_id)
+        caller = _caller(exchange, session, message.request_id, message.traceparent)
         request = self._calls.expect(caller)  # before anything is awaited: a cancel must find it from now on
         accepted = exchange.accepted
         stream = EventStream(exchange.send)
@@ -291,7 +291,9 @@ class HandshakeMessages:
         return task.result() if task.done() and not task.cancelled() else None
 
 
-def _caller(exchange: HttpExchange, session: McpSession, request_id: str | int) -> Caller:
+def _caller(
+    exchange: HttpExchange, session: McpSession, request_id: str | int, traceparent: str = ""
+) -> Caller:
     return Caller(
         access=exchange.access,
         connection_id=session.connection_id,
@@ -300,4 +302,5 @@ def _caller(exchange: HttpExchange, session: McpSession, request_id: str | int) 
         project=exchange.project,
         asked_tools=exchange.tool_set,
         client=session.client,
+        traceparent=traceparent or exchange.traceparent,
     )

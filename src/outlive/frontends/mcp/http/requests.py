@@ -14,6 +14,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from outlive.core.errors import InvalidRequest
+from outlive.core.trace_context import traceparent_in, traceparent_of
 from outlive.frontends.mcp.tools.calls import Project
 from outlive.operations.tool_sets import TOOL_SETS, ToolSet
 from outlive.policy.access import Access
@@ -67,6 +68,11 @@ class Message:
         info = (self.params or {}).get("clientInfo")
         name = info.get("name") if isinstance(info, dict) else None
         return name if isinstance(name, str) else ""
+
+    @property
+    def traceparent(self) -> str:
+        """The valid `traceparent` of its `_meta`; "" for none."""
+        return traceparent_in(self.params)
 
     @property
     def arguments(self) -> Mapping[str, Any]:
@@ -228,6 +234,11 @@ class HttpExchange:
     accepted: Accepted
     project: Project | None = None
     tool_set: ToolSet | None = None
+
+    @property
+    def traceparent(self) -> str:
+        """The valid `traceparent` among its headers, "" for none: a message's own counts for more."""
+        return traceparent_of(self.scope["headers"])
 
     @property
     def is_raw(self) -> bool:

@@ -50,6 +50,7 @@ from mcp.types import (
 )
 
 from outlive.core.errors import OutliveError, ProcessNotFound
+from outlive.core.trace_context import traceparent_in
 from outlive.frontends.mcp.http.requests import HANDSHAKE_REVISIONS
 from outlive.frontends.mcp.http.resources import URI_TEMPLATE, OutputResources
 from outlive.frontends.mcp.http.subscriptions import MAX_RESOURCES, OutputSubscribers
@@ -75,6 +76,7 @@ def caller_of(context: Context) -> Caller:
         request_id=str(context.request_id),
         has_tasks=TASKS_EXTENSION in extensions,
         client=known.client if params is None else params.client_info.name.lower(),
+        traceparent=traceparent_in(context.params) or known.traceparent,
     )
 
 

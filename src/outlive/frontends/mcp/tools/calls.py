@@ -46,6 +46,7 @@ class Caller:
     string (promise M.ids). `has_tasks`: the request declares the tasks extension. `is_raw`: the request names no MCP
     revision, as the documents' own callers do. `project`: where its host works; None for a client without a relay.
     `asked_tools`: the tool set that the address of its server names, None for none. `client`: the name of its program, in lower case; empty where it says none.
+    `traceparent`: the span in which it calls, valid, "" for none.
     """
 
     access: Access
@@ -56,11 +57,17 @@ class Caller:
     project: Project | None = None
     asked_tools: ToolSet | None = None
     client: str = ""
+    traceparent: str = ""
 
     @property
     def owner(self) -> Owner:
         """The owner of a process that it starts, and the author of what it does to others."""
-        return self.access.owner("mcp", connection_id=self.connection_id, request_id=self.request_id)
+        return self.access.owner(
+            "mcp",
+            connection_id=self.connection_id,
+            request_id=self.request_id,
+            traceparent=self.traceparent,
+        )
 
     @property
     def project_root(self) -> str:
