@@ -262,7 +262,8 @@ def _left_by_the_dead(judge: Judge) -> tuple[int, int]:
 def test_a_connection_of_a_process_that_died_is_nobodys(judge: Judge, way: str, numbers: None) -> None:
     """Also when the lock's holder has its number now. Without the kernel's word nothing tells the two apart."""
     with ExitStack() as stack:
-        for _ in range(10):  # numbers of the dead are given away again, to other processes of this machine, too
+        # A number of the dead may be given away again, to another process of this machine: then another dead one will do.
+        for _ in range(10):
             connection, dead = _left_by_the_dead(judge)
             try:
                 stack.enter_context(_other(lambda: _take(judge.lock), pid=dead))
