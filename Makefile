@@ -20,7 +20,7 @@ QUICK = not slow and not code_server and not docker
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
-.PHONY: help setup run test test-most test-all test-thorough test-floors test-docker test-slow test-storms test-alone test-vscode coverage check format bundle release bench lock clean
+.PHONY: help setup run test test-most test-all test-thorough test-floors test-docker test-slow test-storms test-alone test-vscode coverage check format docs bundle release bench lock clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ format: $(READY) ## put imports and layout in order
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
+docs: $(READY) ## the documentation as a site, in site/
+	@$(BIN)/python -m scripts.site $(ARGS)
+
 bundle: $(READY) ## the bundle for one-click MCP hosts, and server.json: ARGS="--namespace io.github.NAME"
 	@$(BIN)/python -m scripts.bundle $(ARGS)
 
@@ -98,5 +101,5 @@ lock: $(READY) ## write requirements/*.txt anew from pyproject.toml
 	$(COMPILE) --upgrade requirements/release.in -o requirements/release.txt
 
 clean: ## remove what the above has made
-	rm -rf $(VENV) dist build htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) dist build site htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find src tests $(wildcard bench) -name __pycache__ -type d -prune -exec rm -rf {} +
