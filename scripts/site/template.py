@@ -83,7 +83,13 @@ def _menu(menu: Sequence[Entry], *, address: str, here: str) -> str:
 
 def style() -> str:
     """Return the style sheet, with the colours of code for a light and for a dark page."""
-    light, dark = (HtmlFormatter(style=name).get_style_defs("pre code") for name in ("xcode", "github-dark"))
+    light, dark = map(_colours, ("xcode", "github-dark"))
     return (
         f"{_STYLE.read_text(encoding='utf-8')}{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
     )
+
+
+def _colours(name: str) -> str:
+    """Return one of Pygments' styles: its rules for words; grounds and line numbers are not its to choose here."""
+    rules = HtmlFormatter(style=name).get_style_defs("pre code").splitlines()
+    return "\n".join(rule for rule in rules if rule.startswith("pre code ."))
