@@ -1,8 +1,11 @@
 """Every block of code in the pages is executed or checked by a test, or says why it is not."""
 
 import re
+import shlex
 from collections import Counter
+from collections.abc import Iterator
 
+from outlive.cli.completion import complete_words
 from tests.docs.pages import ROOT, page
 
 _PAGES = sorted(
@@ -70,3 +73,34 @@ def test_a_block_without_a_test_is_counted_and_has_a_reason() -> None:
         assert counts[place] == count, place
         assert reason.endswith("."), place
         assert len(reason.split()) > 4, place
+
+
+_GROUPS = {"audit", "config", "containers", "keeper", "policy", "service", "terminal", "token"}
+
+
+def _typed() -> Iterator[tuple[str, list[str]]]:
+    """Yield verb and words of every indented command of a page, without what stands for several verbs."""
+    for name in _PAGES:
+        for line in re.findall(r"^    (outlive .*)$", page(name), re.MULTILINE):
+            if "|" not in line:
+                words = shlex.split(line, comments=True)[1:]
+                while words[0].startswith("--"):  # which server, with its value, before the verb
+                    words = words[2:]
+                yield name, words
+
+
+def test_every_indented_command_has_a_verb_and_flags_that_are_there() -> None:
+    wrong = []
+    count = 0
+    for name, words in _typed():
+        count += 1
+        length = 2 if words[0] in _GROUPS else 1
+        verb, rest = words[:length], words[length:]
+        own = rest[: rest.index("--")] if "--" in rest else rest
+        flags = {word.partition("=")[0] for word in own if word.startswith("--")}
+        verbs = {word for word, _ in complete_words([*verb[:-1], ""])}
+        taken = {word for word, _ in complete_words([*verb, "--"])}
+        if verb[-1] not in verbs or flags - taken:
+            wrong.append(f"{name}: outlive {shlex.join(words)}")
+    assert wrong == []
+    assert count > 40
