@@ -14,6 +14,8 @@ SENTENCES: Mapping[str, str] = {
     "A.callbacks": "By the operator's setting each command has such a token; without it none has.",
     "A.keeper": "No command of any profile is served by the socket of a shim, of a container, or of the guardian: only the lock's holder is.",
     "A.copy": "A copy of the state folder takes an identity of its own: what lives is the original's, lost in the copy and untouched by it.",
+    "A.backup": "A backup made while commands write has each known process with its log, and appears under its name whole or not at all.",
+    "A.restore": "A restore gives back every byte of output, or leaves the folder as it was, or one that says it is incomplete; ids stay, what ran is lost.",
     "A.moved": "A state folder that is moved within its file system stays the same one, and its commands live on.",
     "A.patience": "Lack of time is no refusal: a caller that cannot be told yet waits, and is asked to come again with 503.",
     "A.crowd": "A thousand clients that connect at once are all answered: none is refused or dropped because many came.",

@@ -15,6 +15,7 @@ _PATIENCE_S = 30.0
 _OF_THIS_MACHINE = frozenset(
     {
         "audit",
+        "backup",
         "config",
         "containers",
         "doctor",
@@ -24,6 +25,7 @@ _OF_THIS_MACHINE = frozenset(
         "mcp",
         "policy",
         "prune",
+        "restore",
         "serve",
         "service",
         "token",

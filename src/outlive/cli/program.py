@@ -131,6 +131,16 @@ PROGRAM = Group(
             "machine.completion_scripts:completion",
         ),
         Verb("serve", "Start the server. Ctrl-C stops the server, not the processes.", "server.serve:serve"),
+        Verb(
+            "backup",
+            "Write the state folder into one file, while everything runs.",
+            "operator.backup:backup",
+        ),
+        Verb(
+            "restore",
+            "Put a backup into a state folder. Nothing is started by it.",
+            "operator.backup:restore",
+        ),
         Verb("open", "Say where outlive can be looked at.", "machine.doctor:show_places"),
         Verb(
             "doctor",
@@ -289,7 +299,7 @@ PROGRAM = Group(
         ),
         ("Agents and approvals", "install uninstall approvals approve deny"),
         ("This machine and its server", "open serve service doctor config completion mcp keeper"),
-        ("Operators", "policy token audit containers"),
+        ("Operators", "backup restore policy token audit containers"),
     ),
 )
 _HOST = option(

@@ -136,6 +136,11 @@ class Layout:
         return f"{self.root}/server.wanted"
 
     @property
+    def restore_mark(self) -> str:
+        """Exists while a restore puts files into this folder: what lies here is neither the old state nor the new one, whole."""
+        return f"{self.root}/restore.incomplete"
+
+    @property
     def operator_settings(self) -> str:
         """The settings of the last `outlive serve`, for servers that clients start."""
         return f"{self.root}/operator.json"

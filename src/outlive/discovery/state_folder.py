@@ -33,20 +33,29 @@ def layout_of(state_dir: str | None) -> Layout:
     Raises:
         ConfigInvalid: The folder's name cannot be used, or one of its locks is not a file.
     """
-    folder = working_folder()
-    if has_config_files(os.environ) or "\0" in (state_dir or ""):
-        layout = Layout(_settled(state_dir, folder))
-    else:
-        path = state_dir
-        if path is None:
-            path = os.environ.get(VARIABLE) or default_state_dir(os.environ)
-        layout = Layout(absolute_path(path, os.environ, folder))
+    layout = Layout(path_of(state_dir))
     _check_locks(layout)
+    check_whole(layout)
     # A copy by hard links holds the original's sockets: no verb may reach the original's keeper through them.
     if os.path.exists(layout.identity):
         with contextlib.suppress(OSError):  # reported by `open_state_folder`
             claim_folder(layout)
     return layout
+
+
+def path_of(state_dir: str | None) -> str:
+    """Return where the state folder of a verb with or without `--state-dir` is, or would be.
+
+    Raises:
+        ConfigInvalid: Its name cannot be used.
+    """
+    folder = working_folder()
+    if has_config_files(os.environ) or "\0" in (state_dir or ""):
+        return _settled(state_dir, folder)
+    path = state_dir
+    if path is None:
+        path = os.environ.get(VARIABLE) or default_state_dir(os.environ)
+    return absolute_path(path, os.environ, folder)
 
 
 def _settled(state_dir: str | None, folder: str) -> str:
@@ -68,7 +77,24 @@ def open_state_folder(path: str, *, to_write: bool = True) -> Layout:
 
     Raises:
         ConfigInvalid: `state_folder`: the path is no folder, is another user's, or cannot be written; or one of its
-            locks is not a file.
+            locks is not a file, or a restore into it was interrupted.
+    """
+    layout = own_folder(path, to_write=to_write)
+    check_whole(layout)
+    try:
+        claim_folder(layout)
+    except OSError as error:
+        raise unusable(
+            path, f"it is a copy, and its new identity cannot be written ({error.strerror})"
+        ) from error
+    return layout
+
+
+def own_folder(path: str, *, to_write: bool = True) -> Layout:
+    """Do as `open_state_folder` does, but for what lies in the folder: a restore replaces that.
+
+    Raises:
+        ConfigInvalid: As there.
     """
     try:
         os.makedirs(path, mode=_PRIVATE, exist_ok=True)
@@ -88,18 +114,26 @@ def open_state_folder(path: str, *, to_write: bool = True) -> Layout:
         raise unusable(path, "it is not writable")
     layout = Layout(path)
     _check_locks(layout)
-    try:
-        claim_folder(layout)
-    except OSError as error:
-        raise unusable(
-            path, f"it is a copy, and its new identity cannot be written ({error.strerror})"
-        ) from error
     return layout
 
 
 def unusable(path: str, reason: str) -> ConfigInvalid:
     """Return the error that says why a state folder cannot be used."""
     return ConfigInvalid("state_folder", f"The state folder {path} cannot be used: {reason}.")
+
+
+def check_whole(layout: Layout) -> None:
+    """Refuse a folder into which a restore was begun and not ended.
+
+    Raises:
+        ConfigInvalid: `state_folder`: it is one.
+    """
+    if os.path.exists(layout.restore_mark):
+        raise ConfigInvalid(
+            "state_folder",
+            f"The state folder {layout.root} is incomplete: a restore into it was interrupted.",
+            hint="Restore again: `outlive restore FILE`.",
+        )
 
 
 def _check_locks(layout: Layout) -> None:

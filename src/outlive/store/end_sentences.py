@@ -17,7 +17,7 @@ from outlive.core.process import ProcessRecord
 from outlive.store.rows import StoredProcess
 
 NEVER_RAN = "The command was never started: server and keeper ended before they could."
-WAS_COPIED = "It was running, or waited, when this state folder was copied: what became of it is known where the original lies."
+WAS_COPIED = "It was running, or waited, when this state folder was copied or backed up: what became of it is known where the original lies."
 
 
 def ended_sentence(

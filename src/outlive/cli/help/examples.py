@@ -87,6 +87,17 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("outlive serve", "on this machine alone"),
             ("outlive serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem", "for callers with tokens"),
         ),
+        "backup": (
+            ("outlive backup outlive.tar.gz", "whatever runs goes on"),
+            (
+                "outlive backup --replace --without-keys outlive.tar.gz",
+                "again, and nothing in it lets a caller in",
+            ),
+        ),
+        "restore": (
+            ("outlive restore --dry-run outlive.tar.gz", "check an archive, and say what is in it"),
+            ("outlive restore outlive.tar.gz", "into an empty state folder"),
+        ),
         "doctor": (("outlive doctor", ""),),
         "mcp": (
             ("outlive mcp --mcp-tools lean", "what `outlive install` writes into a host's configuration"),

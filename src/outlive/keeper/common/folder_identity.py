@@ -68,6 +68,20 @@ def let_go(layout: Layout) -> None:
         file.write(words)
 
 
+def make_copy(staged: Layout, root: str) -> None:
+    """Make of what was restored into `staged` a copy that stands in the folder `root`, into which it is moved afterwards.
+
+    An identity that came out of a backup may be that of `root` itself: then nothing else would show that the processes which lived
+    when the backup was made do not live here.
+    """
+    from outlive.keeper.common.kernel import BOOT_ID  # noqa: PLC0415 - loads ctypes, see `_claim`
+
+    let_go(staged)
+    about = os.stat(root)
+    name = os.urandom(_ID_BYTES).hex()
+    write_whole(staged.identity, encode_identity(name, about.st_dev, about.st_ino, BOOT_ID, name))
+
+
 def _call_lost(folder: str) -> None:
     """Record the end as lost, unless an end is known, and remove the socket: a hard link leads to the original's shim."""
     if not os.path.isdir(folder):

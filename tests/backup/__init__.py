@@ -1,0 +1,1 @@
+"""Backup and restore: real servers, hostile archives, kills."""

@@ -1,0 +1,153 @@
+"""Hostile and damaged archives: nothing of them is restored, and nothing outside of the folder is touched."""
+
+import dataclasses
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from outlive.core.errors import StoreCorrupt
+from outlive.core.layout import Layout
+from outlive.discovery.restoration import restore
+from outlive.store.backup.backup_reader import read_backup
+from outlive.store.backup.contents import HEADER
+from tests.backup.archives import ID, a_member, write_archive
+
+_SPEC = a_member(f"processes/{ID}/spec", b"spec")
+
+
+def _all_below(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def _restore(archive: Path, root: Path) -> None:
+    root.mkdir(mode=0o700, exist_ok=True)
+    with archive.open("rb") as source:
+        restore(Layout(str(root)), source, replaces=False)
+
+
+@pytest.mark.promise("A.restore")
+@pytest.mark.parametrize(
+    "member",
+    [
+        a_member("../escaped", b"x"),
+        a_member("/tmp/escaped", b"x"),
+        a_member(f"processes/{ID}/../../../escaped", b"x"),
+        a_member("processes", type=tarfile.SYMTYPE, linkname="/tmp"),
+        a_member(f"processes/{ID}/out", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+        a_member(f"processes/{ID}/out", type=tarfile.LNKTYPE, linkname="../../escaped"),
+        a_member(f"processes/{ID}/out", type=tarfile.CHRTYPE, devmajor=1, devminor=3),
+        a_member(f"processes/{ID}/out", type=tarfile.BLKTYPE, devmajor=8),
+        a_member(f"processes/{ID}/out", type=tarfile.FIFOTYPE),
+        a_member(f"processes/{ID}", type=tarfile.DIRTYPE, mode=0o777),
+        a_member(f"processes/{ID}/out", b"x", uid=1000),
+        a_member(f"processes/{ID}/out", b"x", gid=5),
+        a_member(f"processes/{ID}/out", b"x", uname="root"),
+        a_member(f"processes/{ID}/out", b"x", mode=0o4755),
+        a_member(f"processes/{ID}/out", b"x", mode=0o666),
+        a_member(f"processes/{ID}/spec", b"again"),
+        a_member(f"processes/{ID}/spec/out", b"a file is no folder"),
+        a_member("server.sock", b"x"),
+        a_member("server.lock", b"x"),
+        a_member("restore.incomplete", b"x"),
+        a_member(HEADER, b"{}"),
+    ],
+    ids=lambda one: f"{one[0].name[-30:]}-{one[0].type.decode()}-{one[0].mode:o}-{one[0].uid}",
+)
+def test_a_member_that_no_backup_has_leaves_everything_as_it_was(
+    member: tuple[tarfile.TarInfo, bytes], tmp_path: Path
+) -> None:
+    archive = write_archive(tmp_path / "b.tar.gz", _SPEC, member)
+    before = _all_below(tmp_path)
+    root = tmp_path / "state"
+    with pytest.raises(StoreCorrupt):
+        _restore(archive, root)
+    after = _all_below(tmp_path)
+    assert {name for name in after if not name.endswith(".lock")} - before.keys() == {"state"}
+    assert not os.path.exists("/tmp/escaped")
+
+
+@pytest.mark.promise("A.restore")
+def test_an_archive_that_differs_from_its_manifest_is_refused(tmp_path: Path) -> None:
+    first, second = _SPEC, a_member(f"processes/{ID}/out", b"output")
+    for place, archive in enumerate(
+        (
+            write_archive(tmp_path / "0", first, second, listed=lambda files: files[:1]),
+            write_archive(tmp_path / "1", first, listed=lambda files: [*files, *files]),
+            write_archive(
+                tmp_path / "2", first, listed=lambda files: [dataclasses.replace(files[0], sha256="0" * 64)]
+            ),
+            write_archive(
+                tmp_path / "3", first, listed=lambda files: [dataclasses.replace(files[0], size=3)]
+            ),
+            write_archive(
+                tmp_path / "4",
+                first,
+                listed=lambda files: [*files, dataclasses.replace(files[0], name="live")],
+            ),
+            write_archive(tmp_path / "5", first, has_manifest=False),
+            write_archive(tmp_path / "6", first, behind=second),
+        )
+    ):
+        with archive.open("rb") as source, pytest.raises(StoreCorrupt):
+            read_backup(source, into=None)
+        root = tmp_path / f"state{place}"
+        with pytest.raises(StoreCorrupt):
+            _restore(archive, root)
+        assert {path.suffix for path in root.iterdir()} == {".lock"}
+
+
+def test_a_right_archive_passes(tmp_path: Path) -> None:
+    """So that the refusals above are about what was changed."""
+    archive = write_archive(tmp_path / "b", _SPEC, a_member(f"processes/{ID}/out", b"output"))
+    _restore(archive, tmp_path / "state")
+    folder = tmp_path / "state" / "processes" / ID
+    assert (folder / "out").read_bytes() == b"output"
+    for path, mode in ((folder, 0o700), (folder.parent, 0o700), (folder / "out", 0o600)):
+        assert (path.stat().st_mode & 0o7777, path.stat().st_uid) == (mode, os.geteuid())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("whole") / "b"
+    return write_archive(path, _SPEC, a_member(f"processes/{ID}/out", os.urandom(3000))).read_bytes()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_a_damaged_or_cut_archive_is_refused_in_words(
+    whole: bytes, tmp_path: Path, data: st.DataObject
+) -> None:
+    place = data.draw(st.integers(0, len(whole) - 1))
+    if data.draw(st.booleans()):
+        damaged = whole[:place]
+    else:
+        damaged = whole[:place] + bytes([whole[place] ^ data.draw(st.integers(1, 255))]) + whole[place + 1 :]
+    path = tmp_path / "damaged"
+    path.write_bytes(damaged)
+    with path.open("rb") as source:
+        # gzip's own header has bytes that mean nothing: time, system, flags of the level.
+        if 4 <= place < 10 and len(damaged) == len(whole):
+            read_backup(source, into=None)
+        else:
+            with pytest.raises(StoreCorrupt):
+                read_backup(source, into=None)
+
+
+def test_pieces_of_a_sparse_file_that_overlap_are_refused(tmp_path: Path) -> None:
+    body = b"2\n0\n4\n2\n4\n".ljust(512, b"\0") + b"abcdefgh"
+    headers = {
+        "GNU.sparse.major": "1",
+        "GNU.sparse.minor": "0",
+        "GNU.sparse.name": f"processes/{ID}/out",
+        "GNU.sparse.realsize": str(1 << 62),
+    }
+    archive = write_archive(tmp_path / "b", a_member(f"processes/{ID}/out", body, pax_headers=headers))
+    with archive.open("rb") as source, pytest.raises(StoreCorrupt, match="follow each other"):
+        read_backup(source, into=None)
