@@ -2,7 +2,6 @@
 
 import functools
 import re
-from collections.abc import Mapping
 
 import pytest
 
@@ -11,21 +10,8 @@ from outlive.core.hints import HINTS, Door, hint_for, worded
 from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.service import RestService
 from tests.cli.launching import run
+from tests.support.door_words import FOREIGN
 
-# What only a JSON-RPC caller can follow.
-_JSON_RPC = (
-    r"the method's|\bframe|jsonrpc|\b[Aa]ttach again|\bUse (?:list|execute)\b|with execute\b|(?:of|in) this connection"
-    r"|\bpass process_id|\bthe last message\b|for our client"
-)
-_TOOLS = r"\bterminal_[a-z]+|\bcommand_[a-z]+|\blist_processes\b|input schema|tools/"
-_HTTP = r"\b(?:GET|POST|PUT|DELETE) /|/openapi\.json|\bAuthorization: |\bX-API-Key\b"
-# What each of the other doors must not speak of. A header is also how a token comes to the MCP door.
-_FOREIGN: Mapping[Door, str] = {
-    "cli": rf'{_JSON_RPC}|{_TOOLS}|{_HTTP}|"\w+": |\bconcurrent\b|\bprocess_id\b|\bJSON\b|(?<!--)\bcwd\b|in env\b',
-    "rest": rf"{_JSON_RPC}|{_TOOLS}|\bOUTLIVE_TOKEN\b",
-    "mcp": r"the method's|\bframe|\b[Aa]ttach again|\bexecute,|with execute\b|\b(?:GET|POST|PUT|DELETE) /|/openapi\.json|"
-    r"this connection|\bpass process_id|\bthe last message\b|\"method\": ?\"execute\"",
-}
 _DOORS: tuple[Door, ...] = ("cli", "rest", "mcp")
 
 
@@ -49,7 +35,7 @@ def test_a_hint_is_the_doors_own_and_a_hint_for_one_error_stays() -> None:
 def test_no_door_shows_words_of_another_one(slug: str, door: Door) -> None:
     hint = hint_for(error_from_slug(slug, "No."), door)
     assert hint.endswith((".", ")"))
-    assert not re.search(_FOREIGN[door], hint), hint
+    assert not re.search(FOREIGN[door], hint), hint
 
 
 @pytest.mark.parametrize("door", _DOORS)

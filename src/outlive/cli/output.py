@@ -64,15 +64,26 @@ def say(text: str) -> None:
 
 
 def show_error(error: OutliveError, *, word: str = "") -> None:
-    """Print what is wrong, and what to do next, on stderr; `word` is what the user has called the process that it is about."""
-    say(f"outlive: {plain(error.message)}")
-    if hint := hint_for(error, "cli"):
-        say(f"  {about_process(hint, word) if word else hint}")
+    """Print what is wrong, and what to do next, on stderr: a line each.
+
+    `word` is what the user has called what it is about; of several that stands before the sentence.
+    """
+    say(f"outlive: {plain(word)}: {plain(error.message)}" if word else f"outlive: {plain(error.message)}")
+    if hint := hint_of(error, word=word):
+        say(f"  {hint}")
 
 
-def about_process(hint: str, word: str) -> str:
-    """Return a hint that can be copied: `outlive logs web`, not `outlive logs ID`."""
-    return hint.replace(" ID`", f" {plain(word)}`")
+def hint_of(error: OutliveError, *, verb: str = "", word: str = "") -> str:
+    """Return what to do next as it can be copied: `outlive logs web`, not `outlive logs ID`.
+
+    Args:
+        error: Of which.
+        verb: Whose it is, for the hint that names the verb itself; without one that is said in words.
+        word: What the user has called the process; "" leaves `ID`.
+    """
+    hint = hint_for(error, "cli")
+    hint = hint.replace("`outlive VERB --help`", f"`outlive {verb} --help`" if verb else "`--help`")
+    return hint.replace(" ID`", f" {plain(word)}`") if word else hint
 
 
 def plain(text: str, width: int = 2000) -> str:

@@ -182,7 +182,6 @@ def act_on(
             verb(target)
         except OutliveError as error:
             outcome |= {"ok": False, "error": {"reason": error.code, "message": error.message}}
-            say(f"outlive: {name}:")
             show_error(error, word=name)
         else:
             if not as_json:

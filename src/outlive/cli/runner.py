@@ -8,12 +8,11 @@ from typing import Any
 
 from outlive import __version__
 from outlive.cli.help.aliases import ALIAS_LINE, about_flag, of_screen, suggestion, translated
-from outlive.cli.output import about_process, say, show
+from outlive.cli.output import hint_of, say, show
 from outlive.cli.parameters import SERVER, Action, Parameter, UsageError, places
 from outlive.cli.parser import HelpAsked, parse
 from outlive.cli.program import NAME, PROGRAM, SERVER_PARAMETERS, TOP_PARAMETERS, Group, Verb, parameters_of
 from outlive.core.errors import OutliveError
-from outlive.core.hints import hint_for
 
 _MISTAKE = 2  # as shells count a wrong use of their own commands
 _REST = places("rest", "", about="", is_required=False, ends_flags=True)
@@ -96,9 +95,9 @@ def _call(action: Action[...], given: Mapping[str, Any], path: str) -> int:
     try:
         return action.call(given)
     except OutliveError as error:
-        hint = hint_for(error, "cli").replace(" VERB ", f" {path.removeprefix(f'{NAME} ')} ")
         name = given.get("name")
-        error.hint = about_process(hint, name) if isinstance(name, str) else hint
+        word = name if isinstance(name, str) else ""
+        error.hint = hint_of(error, verb=path.removeprefix(f"{NAME} "), word=word)
         raise
 
 

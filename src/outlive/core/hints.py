@@ -41,7 +41,7 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
             "mcp": "Name one by its id.",
         },
         "name_taken": {
-            "cli": "Use another name, end that process (`outlive stop NAME`), or pass --replace.",
+            "cli": "Use another name, end that process (`outlive stop NAME`), or let `outlive run --replace` end it.",
             "mcp": "Use another name, or end that process.",
             "lean": "Use another name, or end that process with `stop`.",
         },
@@ -145,11 +145,12 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
             "cli": "Run it again: `outlive run --secret NAME` takes the value from your environment."
         },
         "audit_unavailable": {
-            "cli": "Make the audit log writable (`outlive audit verify`), or ask without --raw."
+            "cli": "Make the audit log writable (`outlive audit verify`), or leave what is hidden hidden."
         },
         "connection_limit": {
             "cli": "End what is attached or follows, or start the server with more --max-connections."
         },
+        "rate_limited": {"cli": "Ask less often, or allow more: `outlive serve --max-request-rate COUNT`."},
         "process_limit": {
             "cli": "`outlive ps` shows what runs; `outlive serve --max-processes COUNT` allows more."
         },

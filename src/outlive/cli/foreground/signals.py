@@ -16,8 +16,8 @@ import threading
 from collections.abc import Callable
 
 from outlive.cli.foreground.terminal import OwnTerminal, ignores_stop
+from outlive.cli.output import hint_of
 from outlive.client import Completion, OutliveError, Process
-from outlive.core.hints import hint_for
 
 TIMED_OUT = 124  # as timeout(1)
 OURS_FAILED = 125  # as timeout(1), docker-run(1): not the command failed, but what was to run it
@@ -60,7 +60,7 @@ def failed_start(error: OutliveError, program: str) -> int:
             _say(f"outlive: {program}: Argument list too long")
             return CANNOT_EXECUTE
     _say(f"outlive: {error.message}")
-    if hint := hint_for(error, "cli"):
+    if hint := hint_of(error, verb="run"):
         _say(f"  {hint}")
     return OURS_FAILED
 

@@ -210,8 +210,7 @@ def _each(
                 new = _repeat(client, layout, process, info, secrets=secrets, stops=stops, grace_s=grace_s)
             except OutliveError as error:
                 outcomes.append({"name": name, "process_id": None, "repeats": None, "ok": False})
-                say(f"outlive: {name}:")
-                show_error(error)
+                show_error(error, word=name)
                 continue
             outcomes.append(
                 {"name": name, "process_id": new.process_id, "repeats": info.process_id, "ok": True}

@@ -171,7 +171,7 @@ def _prune(
             one_more()
     if as_json:
         _show_result(doomed, removed=removed, dry_run=False, degraded=degraded)
-    else:
+    elif removed:
         say(f"{_count(removed)} removed, {_size(removed)} free.")
     return 0 if len(removed) == len(doomed) else _FAILED
 
@@ -230,8 +230,7 @@ def _remove(client: Client, info: ProcessInfo) -> bool:
     except ProcessNotFound:
         return True  # another client was faster
     except OutliveError as error:
-        say(f"outlive: {info.process_id}:")
-        show_error(error)
+        show_error(error, word=short_name(info.process_id))
         return False
     return True
 
