@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -261,15 +261,16 @@ def _left_by_the_dead(judge: Judge) -> tuple[int, int]:
 
 def test_a_connection_of_a_process_that_died_is_nobodys(judge: Judge, way: str, numbers: None) -> None:
     """Also when the lock's holder has its number now. Without the kernel's word nothing tells the two apart."""
-    with ExitStack() as stack:
-        # A number of the dead may be given away again, to another process of this machine: then another dead one will do.
-        for _ in range(10):
-            connection, dead = _left_by_the_dead(judge)
-            try:
-                stack.enter_context(_other(lambda: _take(judge.lock), pid=dead))
-                break
-            except _NumberTaken:
-                judge.lets_in()  # that connection stands first in the judge's queue
-                os.close(connection)
-        assert judge.lets_in() is (way == "older")
-    os.close(connection)
+    # A number of the dead may be given away again, to another process of this machine: then another dead one will do.
+    for _ in range(10):
+        connection, dead = _left_by_the_dead(judge)
+        try:
+            with _other(lambda: _take(judge.lock), pid=dead):
+                assert judge.lets_in() is (way == "older")
+        except _NumberTaken:
+            judge.lets_in()  # that connection stands first in the judge's queue
+        else:
+            return
+        finally:
+            os.close(connection)
+    raise AssertionError("each number of the dead was taken at once")
