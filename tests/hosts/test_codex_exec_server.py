@@ -38,8 +38,10 @@ class ExecServer:
         self.url = self._process.stdout.readline().split()[-1]
 
     def kill(self) -> None:
-        """Kill it, and the launcher in JavaScript before it."""
+        """Kill it, and the launcher in JavaScript before it; nothing is done a second time."""
         assert self._process.stdout is not None
+        if self._process.returncode is not None:
+            return
         servers = [pid for pid in descendants(self._process.pid) if "exec-server" in _cmdline(pid)]
         for pid in servers:
             os.kill(pid, signal.SIGKILL)
@@ -135,8 +137,7 @@ def test_codex_gives_output_and_exit_code_to_a_client_that_returns_to_its_sessio
     assert again.read()["result"]["exitCode"] == EXIT_CODE
 
 
-def test_codex_loses_what_it_ran_when_it_dies(tmp_path: Path, trial: Trial) -> None:
-    codex = ExecServer(tmp_path)
+def test_codex_loses_what_it_ran_when_it_dies(codex: ExecServer, tmp_path: Path, trial: Trial) -> None:
     caller = Caller(codex.url)
     caller.start(trial)
     trial.child_in(until(caller.output, "before"))
