@@ -105,6 +105,7 @@ _DOCKER = (
     Guess("docker", "build .", "make an image", _NO_IMAGES, 2),
     Guess("docker", "volume ls", "list volumes", _NO_IMAGES, 2),
     Guess("docker", "compose up -d", "start services", _NO_FILES, 1),
+    Guess("docker", "system df", "what takes the disk", "outlive df", 1),
     Guess("docker", "system prune", "free space", "outlive prune --dry-run", 2),
     Guess("docker", "info", "how it is set up", "keeper|socket|kernel", None),
     Guess("docker", "version", "the version", r"^outlive \d"),

@@ -26,6 +26,7 @@ _LOOKS = {
     "read",
     "events",
     "nodes",
+    "disk",
     "wait",
     "terminal_list",
     "terminal_read",

@@ -26,6 +26,7 @@ from outlive.store.retention import (
     ClockReading,
     Retention,
     RetentionClock,
+    judge,
     select_removable,
 )
 from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
@@ -327,3 +328,27 @@ async def test_a_counter_is_read_as_it_was_set_last_however_far_the_writer_is(tm
         for value in range(1, 300):
             registry.count_to("n", value)
             assert await registry.counter("n") == value
+
+
+@given(
+    ends=st.lists(st.tuples(st.integers(0, 100), st.integers(0, 50)), max_size=8),
+    rule=st.builds(
+        Retention,
+        max_age_s=st.none() | st.integers(0, 50).map(lambda ns: ns / 1e9),
+        max_count=st.none() | st.integers(0, 5),
+        max_bytes=st.none() | st.integers(0, 100),
+    ),
+)
+def test_each_removal_is_put_down_to_the_part_of_the_rule_that_takes_it(
+    ends: list[tuple[int, int]], rule: Retention
+) -> None:
+    """A part that sets no limit takes nothing, and without the part that takes it a process would stay or go by another."""
+    candidates = [Candidate(f"{number:026d}", ended, size) for number, (ended, size) in enumerate(ends)]
+    taken = judge(candidates, rule, now_ns=100)
+    assert sorted(taken) == select_removable(candidates, rule, now_ns=100)
+    limits = {"age": rule.max_age_s, "count": rule.max_count, "size": rule.max_bytes}
+    assert all(limits[part] is not None for part in taken.values())
+    by_id = {one.process_id: one for one in candidates}
+    for process_id, part in taken.items():
+        is_old = rule.max_age_s is not None and by_id[process_id].ended_ns < 100 - round(rule.max_age_s * 1e9)
+        assert (part == "age") == is_old

@@ -105,6 +105,11 @@ PROGRAM = Group(
             "verbs.prune:prune",
         ),
         Verb(
+            "df",
+            "Show what takes the disk. By project and state, with what the server will remove.",
+            "verbs.df:df",
+        ),
+        Verb(
             "approvals",
             "List what waits for approval. Which caller wants to start what, and until when.",
             "operator.approvals:approvals",
@@ -295,7 +300,7 @@ PROGRAM = Group(
         ("Every day", "run ps logs search attach wait send restart stop up down"),
         (
             "More with processes",
-            "answer rerun pause resume kill signal inspect stats events tag rm prune terminal",
+            "answer rerun pause resume kill signal inspect stats events tag rm prune df terminal",
         ),
         ("Agents and approvals", "install uninstall approvals approve deny"),
         ("This machine and its server", "open serve service doctor config completion mcp keeper"),

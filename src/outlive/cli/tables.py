@@ -101,7 +101,7 @@ def exit_status(info: ProcessInfo) -> int:
 
 def age(moment: datetime, now: datetime) -> str:
     """Return the time since then in its largest unit."""
-    return _span((now - moment).total_seconds())
+    return shown_span((now - moment).total_seconds())
 
 
 def shown_size(count: int) -> str:
@@ -173,10 +173,11 @@ def _sandbox(info: ProcessInfo) -> str | None:
 def _running_time(info: ProcessInfo, now: datetime) -> str:
     if info.started_at is None:
         return ""
-    return _span(((info.ended_at or now) - info.started_at).total_seconds())
+    return shown_span(((info.ended_at or now) - info.started_at).total_seconds())
 
 
-def _span(seconds: float) -> str:
+def shown_span(seconds: float) -> str:
+    """Return a time in its largest unit."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"

@@ -20,9 +20,11 @@ from outlive.client.results import PendingApproval, ProcessInfo
 from outlive.client.runtime import Runtime, blocking, run
 from outlive.client.services import (
     AsyncProjectServices,
+    AsyncServerFacts,
     AsyncTerminals,
     ClientTerminals,
     ProjectServices,
+    ServerFacts,
 )
 from outlive.client.thread_runtime import ThreadRuntime
 from outlive.core.cursor import BEGINNING, Cursor
@@ -88,6 +90,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         self._links = Links(self._address, world, patience_s=patience_s)
         self._link = self._links.shared
         self.terminals = AsyncTerminals(self._link)
+        self.server = AsyncServerFacts(self._link)
         self.services = AsyncProjectServices(self._link)
 
     async def __aexit__(self, *_exception: object) -> None:
@@ -383,6 +386,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
             world=ThreadRuntime(),
         )
         self.terminals = ClientTerminals(self._twin.terminals)
+        self.server = ServerFacts(self._twin.server)
         self.services = ProjectServices(self._twin.services)
 
     def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> Process:

@@ -124,6 +124,31 @@ class ProjectServices:
     list = blocking(AsyncProjectServices.list)
 
 
+class AsyncServerFacts:
+    """What the server says of itself and its machine."""
+
+    def __init__(self, link: Link) -> None:
+        """Ask over the client's own connection."""
+        self._link = link
+
+    async def disk(self) -> Mapping[str, Any]:
+        """Return what takes the state folder's disk, by project and state, and what retention will remove.
+
+        The members are those of GET /v1/disk (docs/rest.md); every folder is looked at, which takes half a second for ten thousand.
+        """
+        return await self._link.request("disk", {})
+
+
+class ServerFacts:
+    """`AsyncServerFacts` for programs without an event loop."""
+
+    def __init__(self, facts: AsyncServerFacts) -> None:
+        """Made by `Client`."""
+        self._twin = facts
+
+    disk = blocking(AsyncServerFacts.disk)
+
+
 TerminalCall = Literal["list", "create", "execute", "read", "write", "resize", "close"]
 _REPEATABLE = frozenset({"list", "read", "resize"})  # the others would open, type or close something twice
 _DEFAULT_WAIT_S = 45.0  # of `execute`, unless the caller or the server's operator sets another time

@@ -16,6 +16,7 @@ from outlive.engine.commands.policy_check import Policing
 from outlive.engine.commands.resolver import clean_environment
 from outlive.engine.commands.sandbox import Sandboxes
 from outlive.engine.controls import BulkControls, Controls
+from outlive.engine.disk_usage import DiskUsage
 from outlive.engine.health import DiskWatch, Health
 from outlive.engine.lookup import Lookup
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
@@ -74,6 +75,7 @@ class Engine:
         notices: Which processes a notice is owed for.
         questions: Notices which of the watched processes wait for input.
         health: Whether commands can be started just now.
+        disk_usage: What takes the state folder's disk, and what retention will remove.
         disk: Why the state folder cannot be written, if it cannot.
         grants: The tokens that commands get.
         sandboxes: The bounds that commands get.
@@ -171,6 +173,9 @@ class Engine:
         self.lookup = Lookup(self.queries)
         self.connections = ConnectionProcesses(table, self._recovery)
         self.grants = Grants(self._processes, self.settings)
+        self.disk_usage = DiskUsage(
+            self._layout, self._upkeep, rule=self.settings.retention, queries=self.queries
+        )
         self.health = Health(self._backend, registry, disk=self.disk, reconciliation=self.reconciliation)
 
     def _make_starts(self) -> None:

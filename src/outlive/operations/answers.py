@@ -198,6 +198,59 @@ class Acknowledgement(AnswerMembers, kw_only=True, frozen=True):
     removed: bool
 
 
+class DiskShare(AnswerMembers, kw_only=True, frozen=True):
+    """Some processes, and what their folders take on disk."""
+
+    processes: int
+    bytes: int
+
+
+class ProjectShare(AnswerMembers, kw_only=True, frozen=True):
+    """A project's part of the disk; `states` has its processes by their states."""
+
+    project: Annotated[str | None, Meta(description="Its folder; null for what belongs to none.")]
+    processes: int
+    running: Annotated[int, Meta(description="How many of them have not ended.")]
+    bytes: int
+    reclaimable_bytes: Annotated[int, Meta(description="Of what has ended: `prune` would free it.")]
+    states: dict[str, DiskShare]
+
+
+class RetentionRule(AnswerMembers, kw_only=True, frozen=True):
+    """One part of the rule by which the server removes what has ended."""
+
+    rule: Annotated[
+        Literal["age", "count", "size"],
+        Meta(description="By seconds since the end, by how many there are, by bytes of output."),
+    ]
+    limit: Annotated[int | None, Meta(description="In seconds, processes or bytes; null: none.")]
+    used: Annotated[
+        int, Meta(description="As much of it as there is: the oldest one's age, all that have ended.")
+    ]
+    processes: Annotated[
+        int, Meta(description="How many of the caller's it removes next, within a minute or so.")
+    ]
+    bytes: Annotated[int, Meta(description="Their output.")]
+    next_at: Annotated[
+        Moment | None, Meta(description="When the age takes the caller's oldest that stays until then.")
+    ] = None
+
+
+class DiskUsageAnswer(AnswerMembers, kw_only=True, frozen=True):
+    """What takes the state folder's disk: the caller's processes, the folder's own files, and how much is free."""
+
+    processes: int
+    running: int
+    bytes: int
+    reclaimable_bytes: int
+    states: dict[str, DiskShare]
+    projects: Annotated[list[ProjectShare], Meta(description="The largest first.")]
+    own_bytes: Annotated[int, Meta(description="Registry, audit log and whatever else is no process's.")]
+    free_bytes: Annotated[int, Meta(description="Free on the state folder's file system, for its user.")]
+    total_bytes: int
+    retention: list[RetentionRule]
+
+
 class TerminalView(AnswerMembers, kw_only=True, frozen=True):
     """One terminal."""
 

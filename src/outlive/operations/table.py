@@ -74,6 +74,10 @@ _ALL = (
     _runs("services_down", "Stop a project's services, those that wait for others first.", DownRequest),
     _runs("services_restart", "End a project's services and start them again.", RestartRequest),
     _reads("services_list", "List services, at once or after news of them."),
+    _reads(
+        "disk",
+        "Say what takes the state folder's disk, by project and state, and what retention will remove.",
+    ),
     _reads("health", "Say how the server is."),
 )
 OPERATIONS: Mapping[str, Operation] = MappingProxyType({one.name: one for one in _ALL})

@@ -16,7 +16,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Literal, Self
 
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import is_process_id
@@ -33,6 +33,9 @@ class Retention:
     max_bytes: int | None = 16 * 1024**3
 
 
+RuleName = Literal["age", "count", "size"]
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """An ended, closed process: its id, its end (nanoseconds of a `RetentionClock`) and the size of its output in bytes."""
@@ -43,11 +46,16 @@ class Candidate:
 
 
 def select_removable(candidates: Iterable[Candidate], rule: Retention, *, now_ns: int) -> list[str]:
-    """Return the ids to remove, sorted, so that what stays, taken newest first, satisfies the whole rule.
+    """Return the ids to remove, sorted."""
+    return sorted(judge(candidates, rule, now_ns=now_ns))
+
+
+def judge(candidates: Iterable[Candidate], rule: Retention, *, now_ns: int) -> dict[str, RuleName]:
+    """Return what is to be removed, with the part of the rule that takes it, so that what stays satisfies the whole rule, taken newest first.
 
     The newest is the one that ended last; an id only reflects the wall clock at the start.
     """
-    removable: list[str] = []
+    removable: dict[str, RuleName] = {}
     count = total = 0
     for candidate in sorted(candidates, key=lambda one: (one.ended_ns, one.process_id), reverse=True):
         is_old = rule.max_age_s is not None and candidate.ended_ns < now_ns - int(rule.max_age_s * 1e9)
@@ -55,11 +63,11 @@ def select_removable(candidates: Iterable[Candidate], rule: Retention, *, now_ns
         is_too_many = rule.max_count is not None and count >= rule.max_count
         is_too_much = rule.max_bytes is not None and total + candidate.size > rule.max_bytes
         if is_old or is_too_many or is_too_much:
-            removable.append(candidate.process_id)
+            removable[candidate.process_id] = "age" if is_old else "count" if is_too_many else "size"
         else:
             count += 1
             total += candidate.size
-    return sorted(removable)
+    return removable
 
 
 _MAX_LEAP_NS = 86_400 * 10**9  # the longest time off that an unproven wall clock may claim

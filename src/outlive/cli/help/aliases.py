@@ -25,6 +25,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "del": ("rm",),
         "delete": ("rm",),
         "describe": ("inspect",),
+        "du": ("df",),
         "exec": ("run", "--inside"),
         "fg": ("attach",),
         "follow": ("logs", "--follow"),
@@ -54,6 +55,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "top": ("stats",),
         "try-restart": ("restart",),
         "ui": ("open",),
+        "usage": ("df",),
         "unpause": ("resume",),
     }
 )
@@ -136,7 +138,7 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
         ),
         **dict.fromkeys(
             ("clean", "flush", "system", "reset"),
-            "`outlive prune --dry-run` shows what has ended and would be forgotten.",
+            "`outlive df` shows what takes the disk, `outlive prune --dry-run` what has ended and would be forgotten.",
         ),
         **dict.fromkeys(
             ("kill-server", "shutdown", "poweroff", "daemon", "quit", "exit"),
@@ -244,6 +246,8 @@ def translated(words: Sequence[str]) -> list[str]:
     """
     if not words:
         return []
+    if list(words[:2]) == ["system", "df"]:  # docker's
+        words = words[1:]
     if words[0] in {"container", "process", "compose"} and len(words) > 1:
         words = words[1:]
     first, *rest = words

@@ -74,6 +74,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("outlive prune --dry-run", "what would go, and how much room that makes"),
             ("outlive prune --older-than 7d -y", ""),
         ),
+        "df": (("outlive df", ""),),
         "approvals": (("outlive approvals", ""),),
         "approve": (("outlive approve 3f9a2c", "the digest that `outlive approvals` shows"),),
         "deny": (("outlive deny 7m2x4q --reason 'use the staging database'", ""),),

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import Any, Self
 
 from outlive.cli.output import progress, say, show, show_error, show_json
 from outlive.cli.parameters import (
@@ -25,6 +25,7 @@ from outlive.cli.parameters import (
 )
 from outlive.cli.processes import Selection, act, connected, every, parse_tags, say_degraded
 from outlive.cli.tables import age, outcome, shown_command, shown_size, shown_table
+from outlive.cli.verbs.df import retention_lines
 from outlive.client import Client, InvalidRequest, OutliveError, ProcessInfo, ProcessNotFound
 from outlive.config.options import parse_seconds
 from outlive.core.identity import short_name
@@ -86,7 +87,9 @@ class Pruning:
     options("--state", metavar="|".join(_STATES), about="Only what ended like this.", to="states"),
     GROUP,
     TAGS,
-    switch("--dry-run", about="Say what would go, and remove nothing."),
+    switch(
+        "--dry-run", about="Say what would go, and what the server will remove by itself; remove nothing."
+    ),
     switch("--yes", "-y", about="Do not ask."),
     *SERVER,
 )
@@ -153,13 +156,16 @@ def _prune(
         if wanted.takes(info, now)
     ]
     degraded = client.degraded()
+    retention = client.server.disk()["retention"] if dry_run else []
     if not as_json:
         if degraded is not None:
             say_degraded(degraded)
         _show_doomed(doomed, now)
+        if dry_run:
+            show("\n" + "\n".join(retention_lines(retention, now)))
     if not doomed or dry_run:
         if as_json:
-            _show_result(doomed, removed=[], dry_run=dry_run, degraded=degraded)
+            _show_result(doomed, removed=[], dry_run=dry_run, degraded=degraded, retention=retention)
         return 0
     if not yes and not _agreed(doomed):
         return _FAILED
@@ -193,9 +199,16 @@ def _show_doomed(doomed: list[_Doomed], now: datetime) -> None:
 
 
 def _show_result(
-    doomed: list[_Doomed], *, removed: list[_Doomed], dry_run: bool, degraded: str | None
+    doomed: list[_Doomed],
+    *,
+    removed: list[_Doomed],
+    dry_run: bool,
+    degraded: str | None,
+    retention: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    more = {} if degraded is None else {"degraded": degraded}
+    more: dict[str, object] = {} if degraded is None else {"degraded": degraded}
+    if dry_run:
+        more["retention"] = list(retention)
     show_json(
         {
             "processes": [{"process_id": one.info.process_id, "bytes": one.size} for one in doomed],

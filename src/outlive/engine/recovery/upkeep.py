@@ -187,9 +187,7 @@ class Upkeep:
 
     async def prune(self, rule: Retention) -> None:
         """Remove the ended processes that retention does not keep: the folder first, then the row."""
-        clock = await self._time.look()
-        ended = await self._registry.removable(clock)
-        ended = await asyncio.to_thread(self._with_unfiltered, ended)
+        clock, ended = await self.candidates()
         removable = await asyncio.to_thread(select_removable, ended, rule, now_ns=clock.now_ns)
         too_early, self._without_end = self._without_end, set()
         for name in removable:
@@ -200,6 +198,13 @@ class Upkeep:
                 continue
             stored = await self._registry.find(name)
             await self.remove(ProcessId(name), None if stored is None else stored.record)
+
+    async def candidates(self) -> tuple[RetentionClock, list[Candidate]]:
+        """Return what retention chooses from, with the clock by which it ages."""
+        clock = await self._time.look()
+        await self._registry.flush()  # what ended a moment ago counts
+        ended = await self._registry.removable(clock)
+        return clock, await asyncio.to_thread(self._with_unfiltered, ended)
 
     def _with_unfiltered(self, ended: list[Candidate]) -> list[Candidate]:
         """Add to each size what is kept beside the output, which no row counts."""

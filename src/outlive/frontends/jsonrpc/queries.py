@@ -17,6 +17,7 @@ from outlive.core.process import Owner
 from outlive.core.redactions import Redactions
 from outlive.engine import ProcessFilter
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Result, methods_of
+from outlive.operations.answers import DiskUsageAnswer
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import approver_of
 from outlive.protocols.jsonrpc.answers import EventFilter
@@ -34,6 +35,7 @@ from outlive.protocols.jsonrpc.params import (
     ApproveParams,
     AttachParams,
     DenyParams,
+    DiskParams,
     EventsParams,
     GetParams,
     ListParams,
@@ -121,6 +123,12 @@ async def nodes(context: Context, _params: NodesParams, _label: str | None) -> R
         for name, node in sorted(context.engine.health.nodes().items())
     ]
     return Result({"nodes": found})
+
+
+async def disk(context: Context, _params: DiskParams, _label: str | None) -> Result[DiskUsageAnswer]:
+    """Return what takes the state folder's disk, by project and state, and what retention will remove."""
+    found = await context.engine.disk_usage.look(context.owner().principal)
+    return Result(msgspec.to_builtins(found))
 
 
 async def read(context: Context, params: ReadParams, _label: str | None) -> Result[PageMembers]:
@@ -251,6 +259,7 @@ QUERIES = methods_of(
         wait: Concurrency.LONG,
         events: Concurrency.IN_ORDER,
         nodes: Concurrency.IN_ORDER,
+        disk: Concurrency.LONG,  # every folder is looked at
         approvals: Concurrency.IN_ORDER,
         approve: Concurrency.LONG,
         deny: Concurrency.LONG,

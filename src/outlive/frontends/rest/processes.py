@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -201,6 +202,12 @@ async def wait(call: RestCall, asked: WaitParameters) -> Members:
     over = call.engine.queries.wait(process, until=asked.until)
     is_over = await call.first_of(over, within_s=asked.timeout)
     return {**process_view(process.record), "timed_out": not is_over}
+
+
+async def disk(call: RestCall) -> Members:
+    """Say what takes the state folder's disk, by project and state, and what retention will remove."""
+    found: Members = msgspec.to_builtins(await call.engine.disk_usage.look(call.owner().principal))
+    return found
 
 
 async def approvals(call: RestCall, asked: ApprovalParameters) -> Members:

@@ -117,6 +117,7 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("GET", f"{_ONE}/output", "read", read, _PAGES, (410,), beside=_OUTPUT),
     RestRoute("GET", f"{_ONE}/follow", "attach", follow, beside=_FOLLOWED),
     RestRoute(WEBSOCKET, f"{_ONE}/follow", "attach", follow_socket),
+    RestRoute("GET", "/v1/disk", "disk", processes.disk, shared.DiskUsageAnswer),
     RestRoute("GET", "/v1/approvals", "approvals", processes.approvals, shared.Approvals),
     RestRoute("POST", f"{_APPROVAL}/approve", "approve", processes.approve, _VIEW, (*_STATE, *_DISK)),
     RestRoute("POST", f"{_APPROVAL}/deny", "deny", processes.deny, _VIEW, _STATE),

@@ -157,6 +157,10 @@ class NodesParams(msgspec.Struct, kw_only=True, frozen=True):
     """`nodes`: nothing to say."""
 
 
+class DiskParams(msgspec.Struct, kw_only=True, frozen=True):
+    """`disk`: nothing to say."""
+
+
 class ListParams(ProjectFilter, kw_only=True, frozen=True):
     """`list`: which processes, newest first; `before` is the last process_id of the page before."""
 
