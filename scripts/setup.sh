@@ -7,6 +7,30 @@ venv=${VENV:-.venv}
 
 is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
 
+# Run a command; at a terminal say what it does, a dot a second, and how long it took: some of them take a minute.
+step() {
+    local text=$1 begun=$SECONDS dots
+    shift
+    if ! [ -t 2 ]; then
+        "$@"
+        return
+    fi
+    printf 'setup: %s ' "$text" >&2
+    # They end with this script, however that ends.
+    while sleep 1 && kill -0 $$ 2>/dev/null; do printf . >&2; done &
+    dots=$!
+    if "$@"; then
+        kill "$dots"
+        wait "$dots" 2>/dev/null || true
+        echo " $((SECONDS - begun)) s" >&2
+    else
+        kill "$dots"
+        wait "$dots" 2>/dev/null || true
+        echo " failed" >&2
+        return 1
+    fi
+}
+
 find_python() {
     local candidate
     for candidate in ${PYTHON:-python3 python3.11 python3.12 python3.13 python3.14}; do
@@ -23,7 +47,7 @@ find_python() {
 if ! { [ -x "$venv/bin/python" ] && is_new_enough "$venv/bin/python"; }; then
     python=$(find_python)
     rm -rf "$venv"
-    if ! "$python" -m venv "$venv"; then
+    if ! step "making $venv" "$python" -m venv "$venv"; then
         rm -rf "$venv"
         echo "setup: $python cannot make a virtual environment (Debian: apt-get install python3-venv)." >&2
         exit 1
@@ -31,7 +55,7 @@ if ! { [ -x "$venv/bin/python" ] && is_new_enough "$venv/bin/python"; }; then
 fi
 
 if ! [ -x "$venv/bin/uv" ]; then
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+    step "installing uv" "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
         --require-hashes -r requirements/bootstrap.txt
 fi
 
@@ -42,11 +66,11 @@ if [ -z "${UV_CACHE_DIR:-}" ] && ! mkdir -p "$cache_home" 2>/dev/null || [ -z "$
     uv_flags+=(--no-cache)
 fi
 # Compiled now, also where PYTHONDONTWRITEBYTECODE is set: the first start should be as quick as every other one.
-"$venv/bin/uv" pip sync "${uv_flags[@]}" --compile-bytecode --require-hashes requirements/dev.txt
-"$venv/bin/uv" pip install "${uv_flags[@]}" --no-deps --no-build-isolation --editable .
-"$venv/bin/python" -m compileall -q src
+step "installing what outlive needs" "$venv/bin/uv" pip sync "${uv_flags[@]}" --compile-bytecode --require-hashes requirements/dev.txt
+step "installing outlive" "$venv/bin/uv" pip install "${uv_flags[@]}" --no-deps --no-build-isolation --editable .
+step "compiling the modules" "$venv/bin/python" -m compileall -q src
 # What shims and containers run: a checkout has no wheel's. Without a compiler shims are Python's (`outlive doctor` says so).
-"$venv/bin/python" -c 'import os, sys
+step "compiling the program for shims" "$venv/bin/python" -c 'import os, sys
 from outlive.backends.docker.runner_build import cache_folder, runner_binary
 from outlive.core.errors import OutliveError
 try:

@@ -21,7 +21,7 @@ from typing import Any
 import outlive.cli
 import outlive.client
 import outlive.discovery
-from outlive.cli.main import _run  # `main` ends the process with its code; a fork ends by itself
+from outlive.cli.main import exit_code_of
 from outlive.cli.program import Group, Verb
 from tests.cli.launching import environment
 
@@ -108,7 +108,7 @@ def _called(asked: dict[str, Any], out: int, err: int) -> dict[str, object]:
         signal.alarm(_PATIENCE_S)
         code = 70  # as sysexits(3) counts a fault of the program itself: a traceback stands on stderr then
         try:
-            code = _run(asked["words"])
+            code = exit_code_of(asked["words"])
         finally:
             with contextlib.suppress(ValueError):
                 sys.stdout.flush()

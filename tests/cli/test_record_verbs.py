@@ -101,7 +101,7 @@ def test_prune_asks_on_a_terminal(served: OutliveServer, client: Client, typed: 
         screen.until("Remove 1 process for good? [y/N]")
         screen.type(typed)
         if goes:
-            screen.until("removing")
+            screen.until("1 process removed")
         assert screen.end() == (0 if goes else 1)
     assert bool(_known(client, process)) is not goes
 

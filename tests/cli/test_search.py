@@ -1,12 +1,18 @@
 """`outlive search`, from outside: a text in the output of all processes."""
 
 import json
+import os
+import pty
+import select
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from outlive.client import Client
-from tests.support.server import OutliveServer, run_outlive
+from tests.cli.launching import environment
+from tests.support.server import OutliveServer, outlive_command, run_outlive
 
 
 @pytest.mark.promise("C.search")
@@ -33,3 +39,32 @@ def test_a_text_is_found_in_every_output_with_what_its_process_is_called(
     assert found("no such text") == (1, [])
     code, lines = found("--json", "needle two")
     assert (code, json.loads(lines[0])["process_id"]) == (0, named.process_id)
+
+
+@pytest.mark.promise("C.search")
+def test_a_long_search_shows_at_a_terminal_that_it_goes_on_and_its_lines_go_to_stdout(
+    served: OutliveServer, client: Client
+) -> None:
+    """The bar is on stderr alone: the lines reach a pipe, though stderr is a terminal."""
+    client.start("echo straw", name="hay").wait(20, until="closed")
+    master, slave = pty.openpty()
+    os.kill(served.pid, signal.SIGSTOP)  # so that it takes longer than a second
+    try:
+        process = subprocess.Popen(
+            [*outlive_command(), "search", "straw", "--state-dir", str(served.state_dir)],
+            env=environment({"TERM": "xterm"}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=slave,
+        )
+        shown = ""
+        while "searching" not in shown:
+            assert select.select([master], [], [], 20)[0], shown
+            shown += os.read(master, 65536).decode()
+    finally:
+        os.kill(served.pid, signal.SIGCONT)
+    out, _ = process.communicate(timeout=20)
+    assert (process.returncode, out) == (0, b"hay: straw\n")
+    os.close(slave)
+    os.close(master)
+    assert run_outlive("search", "straw", state_dir=served.state_dir).stderr == ""

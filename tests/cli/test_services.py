@@ -114,6 +114,8 @@ def test_up_d_returns_when_all_are_ready_and_down_when_all_have_ended(
     assert (up.returncode, sorted(up.stdout.splitlines())) == (0, ["db  is ready", "web  is ready"])
     listed = _run(project, served, "ps", "--project")
     assert listed.stdout.count("running") == 2
+    # It is ready as soon as it runs, before it has printed anything.
+    assert _run(project, served, "wait", "--for", "text=web sees", "web").returncode == 0
     assert _run(project, served, "logs").stdout == "db  | db is up\nweb | web sees shop\n"
     again = json.loads(_run(project, served, "up", "-d", "--json").stdout)
     assert [(one["name"], one["state"]) for one in again["services"]] == [("db", "ready"), ("web", "ready")]

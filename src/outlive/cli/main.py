@@ -15,7 +15,7 @@ _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 def main() -> None:
     """Run the command line and exit with its code."""
     gc.disable()  # imports make no garbage, and looking for it takes a twentieth of their time; the verb has it enabled
-    code = _run(sys.argv[1:])
+    code = exit_code_of(sys.argv[1:])
     gc.freeze()  # the collections at the end would look at everything once more: a tenth of a short verb's time
     sys.exit(code)
 
@@ -29,7 +29,8 @@ def refusal(platform: str, version: tuple[int, ...]) -> str | None:
     return None
 
 
-def _run(words: list[str]) -> int:
+def exit_code_of(words: list[str]) -> int:
+    """Run a command line, say what went wrong, and return its exit code."""
     sentence = refusal(sys.platform, tuple(sys.version_info[:3]))
     if sentence is not None:
         sys.stderr.write(sentence + "\n")

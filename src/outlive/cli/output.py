@@ -16,6 +16,7 @@ from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.core.redactions import hidden_words
 
+_UNNOTICED_S = 1.0  # what takes no longer needs no bar
 _DIFF_COLOURS = {"+": "32", "-": "31", "@": "36"}  # ECMA-48: green, red, cyan
 
 
@@ -103,19 +104,55 @@ def tell_hidden(count: int, *, by: str | None) -> None:
 
 
 @contextmanager
-def progress(text: str, total: int) -> Iterator[Callable[[], None]]:
+def progress(text: str, total: int | None = None) -> Iterator[Callable[[], None]]:
     """Show how many of `total` are done while the block runs, and for how long it has; what it yields counts one more.
 
-    The bar is gone at the end, also after Ctrl-C.
+    It is shown at a terminal only, once the block has run for a second, and gone at the end, also after Ctrl-C. Without a total the
+    count stands alone.
     """
-    if not total or not sys.stderr.isatty():
+    if total == 0 or sys.stderr is None or not sys.stderr.isatty():
         yield lambda: None
         return
-    # Start-up time: only a terminal needs rich here.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    import threading  # noqa: PLC0415 -- start-up time: only a terminal needs these
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(text, total=total)
-        yield lambda: bar.advance(task)
+    bar = _LateBar(text, total)
+    timer = threading.Timer(_UNNOTICED_S, bar.begin)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield bar.advance
+    finally:
+        timer.cancel()
+        timer.join()  # it may be about to draw
+        bar.end()
+
+
+class _LateBar:
+    """A bar of rich, which is imported and drawn when it begins: a thread does that, and the main thread counts."""
+
+    def __init__(self, text: str, total: int | None) -> None:
+        self._text = text
+        self._total = total
+        self._done = 0
+        self._redraw: Callable[[], None] = lambda: None
+        self._stop: Callable[[], None] = lambda: None
+
+    def begin(self) -> None:
+        from rich.console import Console  # noqa: PLC0415 -- start-up time
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        # What is printed meanwhile comes above the bar; by way of the bar's own file, so not where stdout is another one.
+        above = sys.stdout.isatty()
+        bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=above)
+        task = bar.add_task(self._text, total=self._total, completed=self._done)
+        bar.start()
+        self._redraw = lambda: bar.update(task, completed=self._done)
+        self._stop = bar.stop
+
+    def advance(self) -> None:
+        self._done += 1
+        self._redraw()
+
+    def end(self) -> None:
+        self._stop()

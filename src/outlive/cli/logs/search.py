@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from outlive.cli.far import far_url
 from outlive.cli.logs.log_view import LogShower, LogView
-from outlive.cli.output import plain, show, show_json, tell_hidden
+from outlive.cli.output import plain, progress, show, show_json, tell_hidden
 from outlive.cli.parameters import (
     GROUP,
     OPTIONAL_NAMES,
@@ -68,15 +68,17 @@ def search(
             if names
             else _all(client, group=group, tags=tags, project=project if is_own_project else None)
         )
-        for info in wanted:
-            label = (
-                info.name
-                or (info.short_id if info.project == project else None)
-                or short_name(info.process_id)
-            )
-            for line in _matches(layout, info, view, limit):
-                is_found, hidden = True, hidden + line.redacted
-                _show(info, label, line, as_json=server.as_json)
+        with progress("searching", len(names) or None) as one_more:
+            for info in wanted:
+                label = (
+                    info.name
+                    or (info.short_id if info.project == project else None)
+                    or short_name(info.process_id)
+                )
+                for line in _matches(layout, info, view, limit):
+                    is_found, hidden = True, hidden + line.redacted
+                    _show(info, label, line, as_json=server.as_json)
+                one_more()
     tell_hidden(hidden, by=None)
     return 0 if is_found else _NOTHING
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Collection
 
-from outlive.cli.output import say, show, show_json
+from outlive.cli.output import progress, say, show, show_json
 from outlive.cli.processes import plain_fields
 from outlive.cli.services.printer import sentence
 from outlive.client import Client, ServiceInfo, StackInfo
@@ -30,20 +30,24 @@ def settle(
     """
     until = time.monotonic() + timeout_s
     said: dict[str, str] = {}
-    while True:
-        services = {one.name: one for one in stack.services}
-        for name in names if not as_json else ():
-            one = services.get(name)
-            if one is not None and _is_settled(one, over=stops) and said.get(name) != one.state:
+    with progress("stopping" if stops else "starting", len(names)) as one_more:
+        while True:
+            services = {one.name: one for one in stack.services}
+            for name in names:
+                one = services.get(name)
+                if one is None or not _is_settled(one, over=stops) or said.get(name) == one.state:
+                    continue
+                if name not in said:
+                    one_more()
                 said[name] = one.state
-                show(f"{name}  {sentence(one, services)}")
-        is_over = until_settled(stack, names, over=stops)
-        left_s = until - time.monotonic()
-        if is_over or left_s <= 0:
-            break
-        (stack,) = client.services.list(
-            stack.folder, revision=stack.revision, wait_s=max(0.0, min(_NEWS_S, left_s))
-        )
+                if not as_json:
+                    show(f"{name}  {sentence(one, services)}")
+            left_s = until - time.monotonic()
+            if until_settled(stack, names, over=stops) or left_s <= 0:
+                break
+            (stack,) = client.services.list(
+                stack.folder, revision=stack.revision, wait_s=max(0.0, min(_NEWS_S, left_s))
+            )
     if as_json:
         show_json(all_view(stack))
     late = [name for name in names if name in services and not _is_settled(services[name], over=stops)]

@@ -150,11 +150,12 @@ def _prune(
     """Remove what `wanted` takes, after a question on a terminal; return 1 where the person did not agree, or some of it stayed."""
     now = datetime.now(UTC)
     found = every(client, active=False, group=wanted.group, tags=wanted.tags)
-    doomed = [
-        _Doomed(info, _disk_bytes(layout.process(info.process_id)))
-        for info in found
-        if wanted.takes(info, now)
-    ]
+    doomed = []
+    with progress("looking") as one_more:
+        for info in found:
+            if wanted.takes(info, now):
+                doomed.append(_Doomed(info, _disk_bytes(layout.process(info.process_id))))
+            one_more()
     degraded = client.degraded()
     retention = client.server.disk()["retention"] if dry_run else []
     if not as_json:
