@@ -45,6 +45,7 @@ _CALLS = {
     "tag": "tag web a=b",
     "rm": "rm old",
     "prune": "prune --yes --tag kind=old",
+    "df": "df",
     "approvals": "approvals",
     "approve": "approve 0123456789ab",
     "deny": "deny web",
@@ -60,7 +61,7 @@ _CALLS = {
 _ASK_NO_SERVER = """
     install uninstall completion serve open doctor mcp keeper.status keeper.upgrade keeper.stop keeper.run config.show policy.check
     service.install service.uninstall service.status token.create token.list token.revoke containers.ls containers.rm
-    audit.verify audit.show audit.begin
+    audit.verify audit.show audit.begin backup restore
 """
 _LOOKS = frozenset({"list", "get", "services_list", "terminal_list", "read"})
 # docs/cli.md: of these an exit code below 125 is the command's own.
