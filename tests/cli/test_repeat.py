@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from outlive.cli.services.repeat import REPEATS, repetition_of
 from outlive.client import Client, Cursor, Process, ProcessInfo
 from outlive.core.identity import ProcessId
-from outlive.core.spec import CALLER_ENVIRONMENT, Spec
+from outlive.core.spec import CALLER_ENVIRONMENT, REPEATED, Spec
 from tests.cli.terminals import on_a_terminal
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, run_outlive
@@ -123,6 +123,34 @@ def test_a_secret_is_named_or_given_again_and_never_missing(
 
 
 @pytest.mark.promise("C.rerun")
+def test_a_token_is_given_anew_and_a_key_is_not_repeated(served: OutliveServer, client: Client) -> None:
+    """With the key the old run would answer, and nothing would run."""
+    line = "printf %s $OUTLIVE_TOKEN | md5sum"  # the token itself is hidden
+    first = client.start(line, grant="read:10m", key="once", project="/", name="granted")
+    second = _again(served, client, "rerun", first.process_id)
+    tokens = {_output(first), _output(second), _output(client.start("printf '' | md5sum"))}
+    assert len(tokens) == 3
+    assert second.process_id != first.process_id
+    assert client.start(line, key="once", project="/").process_id == first.process_id
+    third = _again(served, client, "rerun", second.process_id)
+    assert _output(third) not in tokens
+
+
+@pytest.mark.promise("C.rerun")
+def test_what_is_run_beside_a_service_is_none(served: OutliveServer, client: Client, tmp_path: Path) -> None:
+    """Without the tag by which a service is found, and without the name that it needs."""
+    (tmp_path / "outlive.processes.toml").write_text('[services.repeated]\ncommand = "exec sleep 600"\n')
+    up = run_outlive("up", "-d", state_dir=served.state_dir, cwd=tmp_path)
+    assert up.returncode == 0, up.stderr
+    beside = _again(served, client, "rerun", "repeated", folder=tmp_path)
+    assert (beside.info().name, set(beside.info().tags)) == (None, {REPEATS})
+    beside.cancel(0)
+    again = run_outlive("restart", "repeated", state_dir=served.state_dir, cwd=tmp_path)
+    assert again.stdout == "repeated  is ready\n"
+    run_outlive("down", "--kill", state_dir=served.state_dir, cwd=tmp_path)
+
+
+@pytest.mark.promise("C.rerun")
 def test_a_terminals_shell_is_not_run_again(served: OutliveServer, client: Client) -> None:
     opened = client.terminals.call("create")
     refused = run_outlive("restart", opened["process_id"], state_dir=served.state_dir)
@@ -139,9 +167,15 @@ _NAMES = st.sampled_from(["A", "PATH", "BASH_ENV", "OUTLIVE_BASH_ENV", "OUTLIVE_
     st.lists(st.sampled_from(["a", "-x", "/s/script"]), min_size=1, max_size=3),
     st.sampled_from([None, "echo\n"]),
     st.booleans(),
+    st.dictionaries(st.sampled_from(["grant", "isolation", "notify"]), st.sampled_from(["run", ["end"]])),
 )
 def test_a_repetition_names_every_secret_and_nothing_of_the_old_process(
-    env: dict[str, str], secrets: list[str], argv: list[str], script: str | None, is_line: bool
+    env: dict[str, str],
+    secrets: list[str],
+    argv: list[str],
+    script: str | None,
+    is_line: bool,
+    asked: dict[str, object],
 ) -> None:
     now = datetime.now(UTC)
     info = ProcessInfo(
@@ -176,7 +210,15 @@ def test_a_repetition_names_every_secret_and_nothing_of_the_old_process(
         features=(),
         secret_names=(),
     )
-    spec = Spec(program="a", argv=tuple(argv), env=env, cwd="/", stdin="lent", secrets=tuple(secrets))
+    spec = Spec(
+        program="a",
+        argv=tuple(argv),
+        env=env,
+        cwd="/",
+        stdin="lent",
+        secrets=tuple(secrets),
+        meta={REPEATED: asked},
+    )
     found = repetition_of(spec, info, script=script, script_path="/s/script")
     given_env = found.options["env"]
     assert found.secrets == tuple(name for name in secrets if name != CALLER_ENVIRONMENT)
@@ -187,5 +229,6 @@ def test_a_repetition_names_every_secret_and_nothing_of_the_old_process(
     if "OUTLIVE_BASH_ENV" in env:
         assert given_env["BASH_ENV"] == env["OUTLIVE_BASH_ENV"]
     assert found.options["stdin"] == "none"
+    assert asked.items() <= found.options.items()
     assert found.options["tags"] == {REPEATS: info.process_id}
     assert isinstance(found.command, str) == is_line

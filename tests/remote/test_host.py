@@ -18,6 +18,7 @@ class _Far:
     """The command line with a host."""
 
     def __init__(self, server: OutliveServer, token_file: Path) -> None:
+        self.token = token_file.read_text()
         self._flags = ["--host", f"http://127.0.0.1:{server.port}", "--token-file", str(token_file)]
         self._env = {name: value for name, value in os.environ.items() if not name.startswith("OUTLIVE_")}
         self._env["OUTLIVE_STATE_DIR"] = "/nonexistent/nothing-of-this-machine"
@@ -62,9 +63,29 @@ def test_the_verbs_work_on_the_other_server(far_cli: _Far, tmp_path: Path) -> No
     assert far_cli("logs", "--tail", "2", name).stdout == b"5\nlast\n"
     assert far_cli("logs", "--grep", "as", name).stdout == b"last\n"
     assert far_cli("logs", "--grep", "no such", name).returncode == 1
+    assert far_cli("search", "as", name).stdout.endswith(b": last\n")
+    assert b": last\n" in far_cli("search", "last").stdout
+    assert far_cli("search", "no such", name).returncode == 1
     assert far_cli("logs", "--follow", name).stdout == b"1\n2\n3\n4\n5\nlast\n"
     assert far_cli("rm", name).returncode == 0
     assert name not in json.dumps(json.loads(far_cli("ps", "--all", "--json").stdout))
+
+
+def test_services_of_the_other_server_are_restarted_by_name(
+    pair: Pair, far_cli: _Far, tmp_path: Path
+) -> None:
+    """Where only one folder there has them; what a process was started with lies on that machine."""
+    with Client(url=f"ws://127.0.0.1:{pair.far.port}/ws/mcp", token=far_cli.token) as client:
+        for folder in ("a", "b"):
+            (tmp_path / folder).mkdir()
+            services = {"both": {"command": "exec sleep 60"}, f"only-{folder}": {"command": "exec sleep 60"}}
+            client.services.up(str(tmp_path / folder), services)
+        assert far_cli("restart", "only-a").stdout == b"only-a  is ready\n"
+        refused = far_cli("restart", "both")
+        assert (refused.returncode, str(tmp_path / "b").encode() in refused.stderr) == (1, True)
+        assert b"on the other machine" in far_cli("restart", "p1").stderr
+        for folder in ("a", "b"):
+            client.services.down(str(tmp_path / folder), grace_s=0)
 
 
 def test_attach_shows_the_last_lines_and_the_end(far_cli: _Far) -> None:

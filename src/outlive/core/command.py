@@ -242,6 +242,12 @@ class Command:
             return self.title
         return self.line if self.line is not None else " ".join(self.argv or ())
 
+    @property
+    def asked_again(self) -> dict[str, object]:
+        """What a start that repeats this one asks for, and no record has a place for, by the names of `execute`."""
+        asked = {"grant": self.grant, "isolation": self.isolation, "notify": list(self.notify) or None}
+        return {name: value for name, value in asked.items() if value is not None}
+
 
 UMASK_PATTERN = r"^0?[0-7]{3}$"  # for schemas, in the dialect of JSON Schema
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 # Among the names of `Spec.secrets`, and the name of no variable (environ(7)): the caller's environment is passed beside the spec.
 CALLER_ENVIRONMENT = "="
 
+REPEATED = "repeated"  # the member of `meta` with what a start again asks for once more
+
 
 class SharedEnvironment:
     """Variables in the environment of many commands, and their NAME=VALUE words, joined by NUL once for all of them.

@@ -3,10 +3,12 @@
 Reads the logs of this machine's state folder one after the other, in pieces: nothing is held in memory, and a match is shown when it is found.
 """
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 
 from outlive.cli.far import far_url
+from outlive.cli.logs.log_follow import fetched
 from outlive.cli.logs.log_view import LogShower, LogView
 from outlive.cli.output import plain, progress, show, show_json, tell_hidden
 from outlive.cli.parameters import (
@@ -21,7 +23,7 @@ from outlive.cli.parameters import (
     takes,
 )
 from outlive.cli.processes import connected, every, find_process, parse_tags
-from outlive.client import Client, InvalidRequest, ProcessInfo
+from outlive.client import Client, ProcessInfo, ProcessNotFound
 from outlive.core.identity import short_name
 from outlive.core.layout import Layout
 from outlive.discovery.project import own_project
@@ -56,9 +58,6 @@ def search(
     server: ServerFlags,
 ) -> int:
     """Print the lines that contain a text; return 1 when there are none."""
-    if far_url() is not None:
-        hint = "`outlive logs --grep TEXT ID` searches one process of another server."
-        raise InvalidRequest("invalid_params", "All outputs are searched on their own machine.", hint=hint)
     layout, project = layout_of(server.state_dir), own_project()
     view = LogView(grep=text, ignore_case=ignore_case)
     is_found, hidden = False, 0
@@ -75,7 +74,7 @@ def search(
                     or (info.short_id if info.project == project else None)
                     or short_name(info.process_id)
                 )
-                for line in _matches(layout, info, view, limit):
+                for line in _found(client, layout, info, view, limit):
                     is_found, hidden = True, hidden + line.redacted
                     _show(info, label, line, as_json=server.as_json)
                 one_more()
@@ -89,11 +88,24 @@ def _all(client: Client, *, group: str | None, tags: list[str], project: str | N
             yield info
 
 
-def _matches(layout: Layout, info: ProcessInfo, view: LogView, limit: int | None) -> Iterator[LogLine]:
+def _found(
+    client: Client, layout: Layout, info: ProcessInfo, view: LogView, limit: int | None
+) -> Iterator[LogLine]:
+    """Yield the matching lines of a process; of another server's its output is fetched for that, one after the other."""
+    if far_url() is None:
+        yield from _matches(layout, info, view, limit)
+        return
+    with contextlib.suppress(ProcessNotFound), fetched(client.get(info.process_id), raw=False) as (copy, _):
+        yield from _matches(copy, info, view, limit, is_hidden=True)
+
+
+def _matches(
+    layout: Layout, info: ProcessInfo, view: LogView, limit: int | None, *, is_hidden: bool = False
+) -> Iterator[LogLine]:
     """Yield the matching lines of a process, in the order of writing; of one that was removed meanwhile none."""
     if not os.path.isdir(layout.process(info.process_id)):
         return
-    looking = LogShower(layout, info.process_id, view).search(view.grep or "")
+    looking = LogShower(layout, info.process_id, view, is_hidden=is_hidden).search(view.grep or "")
     left = limit
     while left is None or left > 0:
         found = looking.turn(_TURN if left is None else min(left, _TURN))

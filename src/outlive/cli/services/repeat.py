@@ -1,8 +1,11 @@
 """`outlive restart` and `outlive rerun`: a command again, as its folder says that it was started.
 
 The folder of a process holds all that it was started with, but for what no file may hold: values of `--secret`, which are asked for or
-named, and the environment of an MCP host, in whose place this shell's comes. The new process has an id of its own, and the id of the one
-that it repeats in its tag `repeats`. The server judges the start as any other.
+named, and the environment of an MCP host, in whose place this shell's comes. A token of the server (`--grant`) is given anew. The new
+process has an id of its own, and the id of the one that it repeats in its tag `repeats`. The server judges the start as any other.
+
+Not repeated is a key: a start with it would answer with the process that has it, and run nothing. Nor is what makes a process a
+service's, its tag and its name: what is run beside a service is none, and must not have the name that the service needs.
 """
 
 import getpass
@@ -26,13 +29,15 @@ from outlive.client import (
     OutliveError,
     Process,
     ProcessInfo,
+    StackInfo,
     StartOptions,
 )
 from outlive.core.errors import ProcessNotFound
 from outlive.core.layout import Layout
-from outlive.core.spec import CALLER_ENVIRONMENT, Spec
+from outlive.core.spec import CALLER_ENVIRONMENT, REPEATED, Spec
 from outlive.discovery.own_kind import TOKEN_VARIABLE
 from outlive.discovery.state_folder import layout_of
+from outlive.operations.services.declaration import SERVICE_TAG, SERVICES_DOOR
 from outlive.protocols.keeper import decode_spec
 
 REPEATS = "repeats"  # the tag
@@ -58,7 +63,7 @@ def repetition_of(spec: Spec, info: ProcessInfo, *, script: str | None, script_p
     """Return the start that repeats a process. Pure.
 
     Args:
-        spec: What the keeper was asked to run.
+        spec: What the keeper was asked to run, and what else was asked for.
         info: What is known of the process: name, labels, sandbox.
         script: The content of its script file, if it has one.
         script_path: Where that lies.
@@ -82,6 +87,11 @@ def repetition_of(spec: Spec, info: ProcessInfo, *, script: str | None, script_p
         "project": info.project,
         "name": info.name,
     }
+    if spec.meta.get("door") == SERVICES_DOOR:
+        options["name"] = None
+        options["tags"] = {name: value for name, value in options["tags"].items() if name != SERVICE_TAG}
+    if isinstance(asked := spec.meta.get(REPEATED), dict):
+        options |= asked  # type: ignore[typeddict-item] # what an earlier start has asked for
     if spec.on_limit != "block":  # of a foreground, whose reader is not there this time
         options |= {"output_limit": spec.output_limit, "on_limit": spec.on_limit}  # type: ignore[typeddict-item] # as above
     if not info.redacted:
@@ -98,7 +108,9 @@ def repetition_of(spec: Spec, info: ProcessInfo, *, script: str | None, script_p
         command = spec.argv[-1] if script is None else script
     elif script is not None and spec.argv[-1:] == (script_path,):
         command, options["script"] = spec.argv[:-1], script
-    secrets = tuple(name for name in spec.secrets if name != CALLER_ENVIRONMENT)
+    # The token of a grant is the old process's; the server makes another one.
+    not_asked = {CALLER_ENVIRONMENT, *((TOKEN_VARIABLE,) if "grant" in spec.meta else ())}
+    secrets = tuple(name for name in spec.secrets if name not in not_asked)
     return Repetition(command, {name: value for name, value in options.items() if value is not None}, secrets)  # type: ignore[arg-type] # its own members
 
 
@@ -147,7 +159,7 @@ def restart(
         InvalidRequest: Both are named at once.
     """
     with connected(server) as client:
-        stack = known_stack(client, file) if far_url() is None else None
+        stack = known_stack(client, file) if far_url() is None else _far_stack(client, names)
         known = set() if stack is None else {one.name for one in stack.services}
         services = [name for name in names if name in known]
         if stack is not None and len(services) == len(names):
@@ -163,6 +175,21 @@ def restart(
         text = f"No service of {file} is called {names[0][:60]!r}."
         raise InvalidRequest("invalid_params", text, hint="`outlive up` starts what the file declares.")
     return _each(names, server, secrets=secrets, stops=True, grace_s=grace_s)
+
+
+def _far_stack(client: Client, names: Sequence[str]) -> StackInfo | None:
+    """Return the services of another machine that have all these names; None where there are none.
+
+    Raises:
+        InvalidRequest: Those of several folders have: this folder says nothing about that machine.
+    """
+    found = [
+        one for one in client.services.list() if set(names) <= {service.name for service in one.services}
+    ]
+    if len(found) > 1:
+        text = f"Services of several folders are called so: {', '.join(one.folder for one in found[:5])}."
+        raise InvalidRequest("process_ambiguous", text, hint="Restart them on that machine, in their folder.")
+    return found[0] if found else None
 
 
 @takes(NAMES, _SECRETS, *SERVER)
@@ -244,10 +271,10 @@ def _repeat(
     if found.secrets:
         options["env_secrets"] = _given(found.secrets, secrets)
     if info.ended_at is None:
-        if not stops and info.name is not None:
+        if not stops and options.get("name") is not None:
             text = f"{info.name!r} lives: two cannot have one name."
             raise InvalidState("name_taken", text, hint=f"`outlive restart {info.name}` stops it first.")
-        if stops and info.name is not None and grace_s is None:
+        if stops and options.get("name") is not None and grace_s is None:
             options["replace"] = True  # the server ends it once nothing else can refuse the start
         elif stops:
             process.cancel(grace_s)

@@ -22,14 +22,13 @@ from outlive.engine.controls import Controls
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
 from outlive.engine.starts.starts import Starts
-from outlive.operations.services.declaration import ServiceRequest
+from outlive.operations.services.declaration import SERVICE_TAG, SERVICES_DOOR, ServiceRequest
 from outlive.operations.services.machine import AskToEnd
 from outlive.store.service_files import KeptStack, ServiceFiles
 
 _logger = logging.getLogger(__name__)
 
 _RETRY_S = 1.0  # between two attempts at what only the keeper's silence keeps from being done
-_TAG = "service"
 _LOCAL_USER = "uid:"  # how principals of this machine's users begin (`policy.access`)
 _STOPPED = "The service was stopped."
 _MAX_ENV_FILE = 256 * 1024  # characters that are read: the kernel gives a program not much more
@@ -92,7 +91,9 @@ class ServiceProcesses:
             OutliveError: It is refused, or cannot run.
         """
         kept = self._kept
-        owner = Owner(principal=kept.principal, inside=kept.inside, is_admin=kept.is_admin, door="services")
+        owner = Owner(
+            principal=kept.principal, inside=kept.inside, is_admin=kept.is_admin, door=SERVICES_DOOR
+        )
         command = await self._command(declared, name)
         while True:
             try:
@@ -128,7 +129,7 @@ class ServiceProcesses:
             # What it leaves running would be in the way of its next process.
             after_exit="kill",
             detached=True,
-            tags={_TAG: name},
+            tags={SERVICE_TAG: name},
             # One that looks like an id is called by its tag alone.
             name=name if is_name(name) else None,
             project=self._kept.project,

@@ -19,7 +19,7 @@ from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, is_proce
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord, check_name
-from outlive.core.spec import CALLER_ENVIRONMENT, Spec
+from outlive.core.spec import CALLER_ENVIRONMENT, REPEATED, Spec
 from outlive.engine.commands.resolver import Resolved
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.groups import StartSlots
@@ -128,6 +128,7 @@ def new_spec(
         meta={
             **encode_meta(record),
             **({"limits": command.limits.view()} if command.limits else {}),
+            **({REPEATED: asked} if (asked := command.asked_again) else {}),
             **resolved.meta,
         },
     )

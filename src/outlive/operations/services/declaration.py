@@ -21,6 +21,9 @@ from outlive.operations.start import check_variables, check_words
 _is_named = re.compile(NAME_PATTERN).fullmatch
 # More than a project of a person has; each service that runs is followed by a client over a connection of its own.
 MAX_SERVICES = 64
+# Of their processes: the tag with the service's name, and the door that has started them.
+SERVICE_TAG = "service"
+SERVICES_DOOR = "services"
 _MAX_PORT = 65535
 # Loopback only, and no user name, space or control character: nothing of it can mean another host, or a second request.
 _read_address = re.compile(r"http://(localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?(/[!-~]*)?").fullmatch
