@@ -5,7 +5,8 @@ tests/house/test_promises.py holds that every promise of a built door has a test
 Ids are stable: a promise may gain sub-ids ("S0.6.utf8"), it never changes its meaning.
 S0 = JSON-RPC over WebSocket, S1 = command tools, S3 = terminal bridge, S4 = MCP and process management,
 C = the Python client, R = REST, M = one endpoint for raw and official MCP clients, W = words that mean the same everywhere,
-T = a terminal over WebSocket, A = access, F = faults of the machine, N = notices, V = services.
+T = a terminal over WebSocket, A = access, F = faults of the machine, N = notices, V = services,
+O = OpenTelemetry.
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ from tests.promised import (
     rest,
     security,
     services,
+    telemetry,
     terminal,
     terminals,
 )
@@ -38,6 +40,7 @@ Door = Literal[
     "security",
     "notices",
     "services",
+    "telemetry",
 ]
 DOORS: frozenset[str] = frozenset(get_args(Door))
 
@@ -55,6 +58,7 @@ BUILT_DOORS: frozenset[Door] = frozenset(
         "security",
         "notices",
         "services",
+        "telemetry",
     }
 )
 
@@ -80,6 +84,7 @@ _BY_DOOR: Mapping[Door, Mapping[str, str]] = {
     "security": security.SENTENCES,
     "notices": notices.SENTENCES,
     "services": services.SENTENCES,
+    "telemetry": telemetry.SENTENCES,
 }
 
 PROMISES: tuple[Promise, ...] = tuple(

@@ -34,7 +34,7 @@ from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.problems import DOCS_PATH
 from outlive.frontends.terminal.door import PATH as TERMINAL_PATH
 from outlive.frontends.terminal.door import TerminalFrontend, send_refusal
-from outlive.late_services import mcp_service, rest_service
+from outlive.late_services import SentTelemetry, mcp_service, rest_service, telemetry
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.families import Family, families
@@ -92,7 +92,7 @@ class Application:
             extend_mcp: Adds handlers to the MCP SDK's server; the conformance suite's fixtures come in here.
         """
         self._settings = settings
-        self._containers_folder = layout.containers
+        self._layout = layout
         self._begun = time.monotonic()
         redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
@@ -104,6 +104,7 @@ class Application:
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
         self._channels = _channels(settings)
+        self._telemetry: SentTelemetry | None = None
         self._take = counting(settings.max_request_rate)
         self.terminals = terminals = terminals_of(engine, max_output_bytes=settings.max_output_bytes)
         self._jsonrpc = JsonRpcFrontend(
@@ -207,7 +208,11 @@ class Application:
         self._stack.callback(hear(self._learn, kinds=(KeeperConnected,)))
         self._stack.callback(self._engine.events.subscribe(self._process_log.note, kinds=logged_kinds()))
         self._stack.callback(self._engine.events.subscribe(self._metrics.note, kinds=tuple(counted_kinds())))
+        self._telemetry = telemetry(engine, self._layout, settings, os.environ)
         try:
+            if self._telemetry is not None:  # before the engine finds what ended while no server watched
+                await self._stack.enter_async_context(self._telemetry)
+                self._telemetry.report(self._metric_families)
             await self._stack.enter_async_context(self._tokens)
             self._stack.push_async_callback(self._containers.close)
             await self._stack.enter_async_context(self._engine)
@@ -216,7 +221,7 @@ class Application:
                 # A short life, too, must leave the log's name in the registry, which closes with the engine.
                 self._stack.push_async_callback(asyncio.to_thread, self._audit.wait_begun)
             self._stack.callback(remove_when_closed(self._engine, self._containers))
-            if await asyncio.to_thread(os.path.isdir, self._containers_folder):
+            if await asyncio.to_thread(os.path.isdir, self._layout.containers):
                 await engine.queries.known()  # none may be taken for one that no process uses
             await self._containers.open()
             if self._channels:
@@ -281,6 +286,7 @@ class Application:
             subscribers=sum(len(process.subscribers) for process in self._engine.queries.live()),
             lag_bytes=self._jsonrpc.lag_bytes,
             connections=self._jsonrpc.open_count + self._terminal.open_count,
+            telemetry=None if self._telemetry is None else self._telemetry.counts(),
         )
 
     def _describe(self) -> dict[str, object]:

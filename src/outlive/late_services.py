@@ -1,10 +1,12 @@
-"""What doors build at their first request, since it takes long to import: `mcp_service`, `rest_service`."""
+"""What takes long to import: `mcp_service` and `rest_service`, built at a door's first request, and `telemetry`, for few servers."""
 
-from collections.abc import Callable
-from typing import Any, cast
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, Self, cast
 
 from outlive import __version__
 from outlive.config import Settings
+from outlive.config.telemetry_settings import telemetry_plan
 from outlive.core.command import Profile
 from outlive.core.layout import Layout
 from outlive.core.location import LOCAL
@@ -12,8 +14,11 @@ from outlive.engine import Engine
 from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.http.door import McpService
 from outlive.frontends.rest.door import LoadedRest
+from outlive.observability.families import Family
 from outlive.operations.start import CONTAINER_OPTIONS, PLACE_OPTION
 from outlive.operations.tool_sets import ToolSet
+
+_logger = logging.getLogger(__name__)
 
 
 def mcp_service(
@@ -76,3 +81,37 @@ def rest_service(engine: Engine, terminals: Terminals, settings: Settings) -> Lo
         ),
         terminals,
     )
+
+
+class SentTelemetry(Protocol):
+    """What sends spans and metrics while it is open."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *exception: object) -> None: ...
+
+    def report(self, metrics: Callable[[], Sequence[Family]]) -> None:
+        """Send these metrics now and then."""
+
+    def counts(self) -> Mapping[str, tuple[int, int]]:
+        """Return by signal how much the collector has taken, and how much was given up."""
+
+
+def telemetry(
+    engine: Engine,
+    layout: Layout,
+    settings: Settings,
+    environ: Mapping[str, str],
+) -> SentTelemetry | None:
+    """Build what sends spans and metrics; None where no collector is named, or the packages are missing, which is logged."""
+    plan = telemetry_plan(settings, environ)
+    if not (plan.is_active or plan.trouble):
+        return None
+    from outlive.observability.telemetry import has_packages, why_not_sent  # noqa: PLC0415 -- for few servers
+
+    if obstacle := why_not_sent(plan):
+        _logger.warning(obstacle)
+    if not (plan.is_active and has_packages()):
+        return None
+    from outlive.observability.telemetry.telemetry import Telemetry  # noqa: PLC0415 -- as above
+
+    return Telemetry(engine, plan, layout, shows_line=settings.otlp_command_lines, environ=environ)

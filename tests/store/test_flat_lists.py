@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,7 @@ _filters = st.builds(
     detached=st.none() | st.booleans(),
     states=st.none() | st.frozensets(st.sampled_from(State), max_size=3),
     text=st.sampled_from([None, None, "a"]),
+    ended_since=st.none() | st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),
 )
 
 

@@ -36,6 +36,8 @@ _OURS = (
     "MCP_",
     "TERMINATION_TIMEOUT",
     "USE_DOCKER",
+    "OTEL_",
+    "TRACEPARENT",
 )
 
 

@@ -1,7 +1,7 @@
 """Options about telemetry: where spans and metrics go (`TelemetrySettings`), and what follows from them (`telemetry_plan`). Pure.
 
 OpenTelemetry's own variables are names of these options, so that what an operator has set counts for servers that clients start, too.
-Those that say how something is sent (headers, certificates, timeouts, sampling) are read by the SDK itself (decision 196).
+Those that say how something is sent (headers, certificates, timeouts, sampling) are read by the SDK itself (decision 197).
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _EXPORTER = "otlp"
 
 @dataclass(frozen=True, kw_only=True)
 class TelemetrySettings:
-    """The part of `Settings` about OpenTelemetry (docs/operate.md)."""
+    """The part of `Settings` about OpenTelemetry (docs/telemetry.md)."""
 
     # No parser refuses an address: the variables may be set for other programs, and must never keep a server from starting.
     otlp_endpoint: str = option(
@@ -112,13 +112,12 @@ def _endpoint(
     signal: str, own: str, shared: str, path: str, environ: Mapping[str, str], troubles: list[str]
 ) -> str:
     """Return the URL of one signal; what is wrong goes to `troubles`."""
-    url = own or (f"{shared.removesuffix('/')}/{path}" if shared else "")
     exporters = environ.get(f"OTEL_{signal}_EXPORTER", "").strip() or _EXPORTER
-    if not url or _EXPORTER not in {word.strip() for word in exporters.split(",")}:
+    named = own or shared
+    if not named or _EXPORTER not in {word.strip() for word in exporters.split(",")}:
         return ""
-    shown = url.partition("?")[0].rpartition("@")[2][:100]  # an address may have a token in it
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
+    if not _is_address(named):
+        shown = named.partition("?")[0].rpartition("@")[2][:100]  # an address may have a token in it
         troubles.append(f"{shown!r} is no http or https URL: nothing is sent there.")
         return ""
     protocol = environ.get(f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL") or environ.get(
@@ -129,4 +128,15 @@ def _endpoint(
             f"OTEL_EXPORTER_OTLP_PROTOCOL asks for {protocol[:40]!r}: only {_PROTOCOL} is spoken, and nothing is sent."
         )
         return ""
-    return url
+    if own:
+        return own
+    parts = urlsplit(shared)
+    return parts._replace(path=f"{parts.path.removesuffix('/')}/{path}").geturl()
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

@@ -61,6 +61,11 @@ class Layout:
         return f"{self.root}/notices"
 
     @property
+    def spans(self) -> str:
+        """Spans that no collector has taken yet."""
+        return f"{self.root}/spans"
+
+    @property
     def services(self) -> str:
         """Folder of projects' services, a file for each principal and project."""
         return f"{self.root}/services"

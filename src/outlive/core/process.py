@@ -31,7 +31,7 @@ class Owner:
 
     `inside` matters only at the start: the process of ours in whose tree the caller lives. `door` (the frontend) and `address`
     ("127.0.0.1:50124", "unix pid 4711") are for the audit log only. An administrator (`is_admin`) may choose a weaker profile
-    than the default. `traceparent`: the span in which the request was made, valid (`core.trace_context`), "" for none.
+    than the default. `traceparent`: the span in which the request was made, valid (`protocols.trace_context`), "" for none.
     """
 
     principal: str

@@ -6,7 +6,7 @@ Facts about this process only; they are sent by the client and the command line,
 import os
 from collections.abc import Mapping
 
-from outlive.core.trace_context import TRACE_VARIABLE
+from outlive.protocols.trace_context import TRACE_VARIABLE
 
 _USUAL_UMASK = 0o022
 

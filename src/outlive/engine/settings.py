@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from outlive.config import Settings
 from outlive.config.telemetry_settings import telemetry_plan
 from outlive.core.command import NOTIFY_EVENTS, Limits, NotifyEvent, Profile
-from outlive.core.trace_context import TRACE_VARIABLES
 from outlive.engine.commands.containers import ContainerSettings
 from outlive.engine.commands.policy_check import command_policy
 from outlive.engine.commands.sandbox import SandboxSettings
@@ -18,6 +17,7 @@ from outlive.policy.access import GRANTED_SCOPES, Scope
 from outlive.policy.judgement import CommandPolicy
 from outlive.policy.patterns import AllowedCommands
 from outlive.policy.redaction import Redactor
+from outlive.protocols.trace_context import TRACE_VARIABLES
 from outlive.store.retention import Retention
 
 

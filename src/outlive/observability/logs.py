@@ -287,6 +287,8 @@ def logging_to(
     root.setLevel(level.upper())
     for library in ("uvicorn", "uvicorn.error", "asyncio", "websockets", "mcp"):
         logging.getLogger(library).setLevel(logging.WARNING)
+    # Several lines for each attempt, with the address in them: `telemetry.sender` says once that a collector is away.
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     try:
         yield
     finally:

@@ -28,9 +28,9 @@ from outlive.core.location import HERE, Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.redactions import redacted_member
 from outlive.core.spec import CALLER_ENVIRONMENT, Spec
-from outlive.core.trace_context import valid_traceparent
 from outlive.protocols.frames import COPIED, ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
+from outlive.protocols.trace_context import valid_traceparent
 from outlive.store.end_sentences import NEVER_RAN, WAS_COPIED, ended_sentence, with_loss, with_missing
 from outlive.store.retention import BootTime
 from outlive.store.rows import StoredProcess, at_time, encode_terminal, read_sandbox, read_terminal, to_ns

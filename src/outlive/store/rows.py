@@ -289,8 +289,8 @@ class ProcessFilter:
     """Which processes to list; None means any. `before` is the last id of the previous page.
 
     `active` selects processes of which something runs: the main process, or descendants that it left (True); or those whose
-    main process has ended (False). `project` "" selects those of no project. All `tags` must match. `since` is a process id: that one and later ones. `text` is contained
-    in the command, ASCII letters in either case.
+    main process has ended (False). `project` "" selects those of no project. All `tags` must match. `since` is a process id: that one and later ones. `ended_since` is a moment: what
+    has ended then or later. `text` is contained in the command, ASCII letters in either case.
     """
 
     principal: str | None = None
@@ -309,6 +309,7 @@ class ProcessFilter:
     states: frozenset[State] | None = None
     text: str | None = None
     since: str | None = None
+    ended_since: datetime | None = None
     before: str | None = None
 
     def __post_init__(self) -> None:
@@ -343,6 +344,10 @@ class ProcessFilter:
             and (self.states is None or record.state in self.states)
             and (self.text is None or _lower(self.text) in _lower(record.command))
             and (self.since is None or record.process_id >= self.since)
+            and (
+                self.ended_since is None
+                or (record.ended_at is not None and record.ended_at >= self.ended_since)
+            )
             and (self.before is None or record.process_id < self.before)
         )
 
@@ -386,6 +391,9 @@ class ProcessFilter:
         if self.since is not None:
             clauses.append("process_id >= ?")
             values.append(self.since)
+        if self.ended_since is not None:
+            clauses.append("ended_ns >= ?")
+            values.append(to_ns(self.ended_since))
         if self.before is not None:
             clauses.append("process_id < ?")
             values.append(self.before)

@@ -31,8 +31,8 @@ from outlive.core.errors import (
 )
 from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
-from outlive.core.trace_context import span_of, valid_traceparent
 from outlive.protocols.keeper import CauseCode
+from outlive.protocols.trace_context import span_of, valid_traceparent
 
 _T = TypeVar("_T")
 _logger = logging.getLogger(__name__)

@@ -79,3 +79,5 @@ SHIMS_SWITCHED_OFF = f"unset {SHIM_VARIABLE} where the keeper is started, then `
 SHIMS_NOT_EXECUTED = "install outlive anew, on a file system that is not mounted noexec"
 SHIMS_OF_EARLIER_KEEPER = "`outlive keeper upgrade`; what runs goes on"
 DESKTOP = "install notify-send, and run the server in a desktop session; or use a webhook (docs/notify.md)"
+TELEMETRY_ADDRESS = "OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318 (OTLP over HTTP), and no other OTEL_EXPORTER_OTLP_PROTOCOL than http/protobuf"
+TELEMETRY_AWAY = "start the collector, or name another address (docs/telemetry.md)"

@@ -4,6 +4,7 @@ import json
 
 from outlive import __version__
 from outlive.cli.machine.probes import ProbeResult, find_out
+from outlive.cli.machine.telemetry_probe import probe_telemetry
 from outlive.cli.output import show, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, takes
 from outlive.discovery.state_folder import layout_of
@@ -13,7 +14,7 @@ from outlive.discovery.state_folder import layout_of
 def doctor(*, state_dir: str | None, as_json: bool) -> int:
     """Print the findings; return the exit code: 1 when something that outlive cannot do without is missing."""
     root = layout_of(state_dir).root
-    findings = [*find_out(root), *_nodes(root)]
+    findings = [*find_out(root), *probe_telemetry(), *_nodes(root)]
     is_usable = all(finding.is_ok for finding in findings if finding.importance == "required")
     if as_json:
         show_json(

@@ -9,7 +9,6 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner
-from outlive.core.trace_context import TRACE_VARIABLE, TraceSpan, span_of
 from outlive.engine.commands.containers import ContainerStarts, resolve_elsewhere
 from outlive.engine.commands.resolver import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.commands.sandbox import Sandboxes
@@ -18,6 +17,7 @@ from outlive.engine.processes.output_redaction import check_secrets
 from outlive.engine.queries import Queries, record_inside
 from outlive.engine.settings import EngineSettings
 from outlive.policy.starters import with_own_deciding
+from outlive.protocols.trace_context import TRACE_VARIABLE, TraceSpan, span_of
 
 
 class Preparation:

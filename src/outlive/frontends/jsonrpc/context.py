@@ -14,7 +14,6 @@ import msgspec
 
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.process import Owner
-from outlive.core.trace_context import valid_traceparent
 from outlive.engine import Asker, AuditedControls, Engine, Process
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Session, Sessions
@@ -22,6 +21,7 @@ from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
 from outlive.protocols.jsonrpc.params import AttachParams, ExecuteParams
+from outlive.protocols.trace_context import valid_traceparent
 from outlive.server.terminal_calls import TerminalCalls
 
 Observe = Callable[[str, float], None]  # a method that was answered, and the seconds that took

@@ -27,7 +27,6 @@ from outlive.core.errors import AccessDenied, InvalidRequest, OutliveError, Proc
 from outlive.core.events import AuditEvent
 from outlive.core.hints import hint_for
 from outlive.core.process import Owner
-from outlive.core.trace_context import traceparent_of
 from outlive.engine import Asker, AuditedControls, Engine, Process, ProcessRegistry
 from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.problems import DOCS_PATH, HttpRefusal, send_problem, send_refusal
@@ -36,6 +35,7 @@ from outlive.operations.schemas import Schema, component_schemas
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
 from outlive.protocols.rest.requests import OfProcess
+from outlive.protocols.trace_context import traceparent_of
 from outlive.server.access.guard import access_of
 from outlive.server.access.web_pages import STATIC_PAGES
 from outlive.server.terminal_calls import TerminalCalls

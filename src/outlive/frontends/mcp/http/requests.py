@@ -14,11 +14,11 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from outlive.core.errors import InvalidRequest
-from outlive.core.trace_context import traceparent_in, traceparent_of
 from outlive.frontends.mcp.tools.calls import Project
 from outlive.operations.tool_sets import TOOL_SETS, ToolSet
 from outlive.policy.access import Access
 from outlive.protocols.sse import COMMENT, encode_event
+from outlive.protocols.trace_context import traceparent_in, traceparent_of
 
 # The revisions with an initialize handshake; whatever else a header names is the SDK's to judge.
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

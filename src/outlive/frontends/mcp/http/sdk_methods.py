@@ -50,13 +50,13 @@ from mcp.types import (
 )
 
 from outlive.core.errors import OutliveError, ProcessNotFound
-from outlive.core.trace_context import traceparent_in
 from outlive.frontends.mcp.http.requests import HANDSHAKE_REVISIONS
 from outlive.frontends.mcp.http.resources import URI_TEMPLATE, OutputResources
 from outlive.frontends.mcp.http.subscriptions import MAX_RESOURCES, OutputSubscribers
 from outlive.frontends.mcp.tools.calls import Caller, Progress
 from outlive.frontends.mcp.tools.toolbox import Tasks
 from outlive.protocols.mcp.tasks import REQUIRED_CAPABILITY, TASKS_EXTENSION
+from outlive.protocols.trace_context import traceparent_in
 
 CALLER = "outlive.mcp_caller"  # in the ASGI scope: the caller, without the request's id
 

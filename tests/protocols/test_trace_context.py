@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.identity import new_process_id
-from outlive.core.trace_context import (
+from outlive.protocols.trace_context import (
     read_traceparent,
     span_of,
     traceparent_in,

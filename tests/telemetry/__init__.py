@@ -1,0 +1,1 @@
+"""Tests of notices: webhook, desktop, and what is owed after a crash."""
