@@ -11,8 +11,8 @@ from scripts.measure import house
 _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
-    "python files": 492,
-    "code lines": 59_500,
+    "python files": 505,
+    "code lines": 61_000,
     "people as subjects": 9,
     "modules named by a gerund": 0,
     "files under 40 lines": 8,

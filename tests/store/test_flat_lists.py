@@ -22,6 +22,7 @@ pytestmark = pytest.mark.promise("W.list.flat")
 
 _FEW, _MANY = 1_000, 20_000
 _OLDEST = a_row(0).record.process_id
+_BOUNDS = (datetime(1970, 1, 1), datetime(2100, 1, 1))  # noqa: DTZ001 - Hypothesis takes naive ones, and adds the zone
 
 # Questions about "me", who has nothing that fits; the history is a crowd that nearly does.
 _EMPTY: dict[str, ProcessFilter] = {
@@ -110,7 +111,7 @@ _filters = st.builds(
     detached=st.none() | st.booleans(),
     states=st.none() | st.frozensets(st.sampled_from(State), max_size=3),
     text=st.sampled_from([None, None, "a"]),
-    ended_since=st.none() | st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),
+    ended_since=st.none() | st.datetimes(*_BOUNDS, timezones=st.just(UTC)),
 )
 
 

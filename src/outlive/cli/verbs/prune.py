@@ -149,13 +149,7 @@ def _prune(
 ) -> int:
     """Remove what `wanted` takes, after a question on a terminal; return 1 where the person did not agree, or some of it stayed."""
     now = datetime.now(UTC)
-    found = every(client, active=False, group=wanted.group, tags=wanted.tags)
-    doomed = []
-    with progress("looking") as one_more:
-        for info in found:
-            if wanted.takes(info, now):
-                doomed.append(_Doomed(info, _disk_bytes(layout.process(info.process_id))))
-            one_more()
+    doomed = _find_doomed(client, layout, wanted, now)
     degraded = client.degraded()
     retention = client.server.disk()["retention"] if dry_run else []
     if not as_json:
@@ -170,17 +164,33 @@ def _prune(
         return 0
     if not yes and not _agreed(doomed):
         return _FAILED
+    removed = _remove_all(client, doomed)
+    if as_json:
+        _show_result(doomed, removed=removed, dry_run=False, degraded=degraded)
+    elif removed:
+        say(f"{_count(removed)} removed, {_size(removed)} free.")
+    return 0 if len(removed) == len(doomed) else _FAILED
+
+
+def _find_doomed(client: Client, layout: Layout, wanted: Pruning, now: datetime) -> list[_Doomed]:
+    doomed = []
+    with progress("looking") as one_more:
+        for info in every(client, active=False, group=wanted.group, tags=wanted.tags):
+            if wanted.takes(info, now):
+                doomed.append(_Doomed(info, _disk_bytes(layout.process(info.process_id))))
+            one_more()
+    return doomed
+
+
+def _remove_all(client: Client, doomed: list[_Doomed]) -> list[_Doomed]:
+    """Remove what was found; return what is gone."""
     removed = []
     with progress("removing", len(doomed)) as one_more:
         for one in doomed:
             if _remove(client, one.info):
                 removed.append(one)
             one_more()
-    if as_json:
-        _show_result(doomed, removed=removed, dry_run=False, degraded=degraded)
-    elif removed:
-        say(f"{_count(removed)} removed, {_size(removed)} free.")
-    return 0 if len(removed) == len(doomed) else _FAILED
+    return removed
 
 
 def _show_doomed(doomed: list[_Doomed], now: datetime) -> None:
