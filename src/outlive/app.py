@@ -39,9 +39,10 @@ from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.families import Family, families
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
+from outlive.observability.notify.alerts import Alerting
 from outlive.observability.notify.desktop import Desktop
 from outlive.observability.notify.notice_sender import NoticeChannel, NoticeSender
-from outlive.observability.notify.webhook import Webhook
+from outlive.observability.notify.webhook import Ntfy, Webhook
 from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.access import Access, Scope
 from outlive.policy.redaction import Redactor
@@ -226,8 +227,18 @@ class Application:
             await self._containers.open()
             if self._channels:
                 shows_line = settings.notify_last_line
+                alerting = Alerting(
+                    silence_s=settings.notify_silence_s if "silence" in engine.settings.notify_on else None,
+                    disk_bytes=settings.notify_disk_bytes,
+                )
                 await self._stack.enter_async_context(
-                    NoticeSender(engine, self._channels, shows_last_line=shows_line)
+                    NoticeSender(
+                        engine,
+                        self._channels,
+                        layout=Layout(settings.state_dir),
+                        alerting=alerting,
+                        shows_last_line=shows_line,
+                    )
                 )
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)
@@ -352,6 +363,8 @@ def _channels(settings: Settings) -> list[NoticeChannel]:
     found: list[NoticeChannel] = []
     if settings.notify_webhook:
         found.append(Webhook(settings.notify_webhook))
+    if settings.notify_ntfy:
+        found.append(Ntfy(settings.notify_ntfy))
     if settings.notify_desktop:
         found.append(Desktop(os.environ))
     return found

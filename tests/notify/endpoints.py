@@ -17,8 +17,16 @@ class Endpoint:
         answers: What is sent to the next requests, one each; then `answer` goes on.
     """
 
-    def __init__(self, answer: bytes | None = b"HTTP/1.1 204 No Content\r\n\r\n", *, port: int = 0) -> None:
-        """Take the bytes of the answer; None: it says nothing and keeps the connection open."""
+    def __init__(
+        self,
+        answer: bytes | None = b"HTTP/1.1 204 No Content\r\n\r\n",
+        *,
+        port: int = 0,
+        is_json: bool = True,
+    ) -> None:
+        """Take the bytes of the answer; None: it says nothing and keeps the connection open. Without JSON bodies are in `texts`."""
+        self.texts: list[str] = []
+        self._is_json = is_json
         self.got: list[dict[str, Any]] = []
         self.heads: list[str] = []
         self.answers: list[bytes | None] = []
@@ -64,10 +72,11 @@ class Endpoint:
             with contextlib.suppress(OSError, EOFError):
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 length = int(head.lower().partition("content-length: ")[2].split("\r\n")[0])
-                body = json.loads(await reader.readexactly(length))
+                body = await reader.readexactly(length)
                 async with self._came:
                     self.heads.append(head)
-                    self.got.append(body)
+                    self.texts.append(body.decode())
+                    self.got.append(json.loads(body) if self._is_json else {})
                     self._came.notify_all()
                 answer = self.answers.pop(0) if self.answers else self._answer
                 if answer is None:

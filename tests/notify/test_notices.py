@@ -254,7 +254,7 @@ async def test_a_caller_that_names_a_url_is_refused(
 
 async def test_a_server_without_a_channel_says_so(own_server: OutliveServer) -> None:
     async with _client(own_server) as client:
-        with pytest.raises(InvalidRequest, match="no webhook and no desktop") as refused:
+        with pytest.raises(InvalidRequest, match="has named no channel") as refused:
             await client.start("true", notify=True)
     assert refused.value.hint
     assert "--notify-webhook" in refused.value.hint

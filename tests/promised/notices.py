@@ -10,6 +10,9 @@ SENTENCES: Mapping[str, str] = {
     "N.survives": "What is owed survives SIGKILL of the server: it is notified at least once, under one id.",
     "N.operator": "Only the operator says where notices go; a caller that names a URL is refused.",
     "N.hostile": "A dead, slow, endless or redirecting endpoint costs bounded time and memory, is not followed, and slows no process.",
+    "N.silence": "A process that asks for it and writes nothing for the operator's time has that notified, once until it writes again, also across SIGKILL of the server.",
+    "N.disk": "A state folder whose disk has less room than the operator wants is notified of, once until there is room again, also across SIGKILL of the server.",
+    "N.ntfy": "A topic of ntfy gets title, priority and tags, the process's name or short id, and not its command.",
     "N.answer": "What a person types at `outlive answer` is not shown where the process shows none, and is in no log, audit entry or output.",
     "N.wait": "`outlive wait` returns at an end, a text, a port, a question or silence, a line for each, with an exit code that says which.",
 }

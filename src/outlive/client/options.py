@@ -83,7 +83,7 @@ class StartOptions(FlagOptions, total=False):
     after_exit: Literal["keep", "kill", "wait"]
     limits: Mapping[str, float]
     script: str | None
-    notify: bool | Sequence[Literal["end", "failure", "question"]]
+    notify: bool | Sequence[Literal["end", "failure", "question", "silence"]]
     umask: int | None
     nice: int | None
     traceparent: str | None

@@ -6,7 +6,13 @@ Only the operator names a webhook: neither callers nor a project's file can make
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from outlive.config.options import option, parse_switch, parse_words
+from outlive.config.options import (
+    option,
+    parse_seconds_bound,
+    parse_size_bound,
+    parse_switch,
+    parse_words,
+)
 from outlive.core.command import NOTIFY_EVENTS
 
 
@@ -62,9 +68,34 @@ class NotifySettings:
         "words",
         parse_events,
         ",".join(NOTIFY_EVENTS),
-        "What is notified of, for processes that ask for it: end, failure, question, separated by commas.",
+        "What is notified of, for processes that ask for it: end, failure, question, silence, separated by commas.",
         flag="--notify-on",
         example="failure,question",
+    )
+    notify_ntfy: str = option(
+        "url",
+        parse_webhook,
+        "",
+        "URL of an ntfy topic that notices are POSTed to as text, without commands. A URL with a token belongs into the environment.",
+        flag="--notify-ntfy",
+        example="https://ntfy.example.org/outlive",
+    )
+    # Off: a server that waits for its next request is silent, too. Only the operator knows what is usual here.
+    notify_silence_s: float | None = option(
+        "time",
+        parse_seconds_bound,
+        "off",
+        "Notify, for processes that ask for it, when one has written nothing for so long; once until it writes again. off: never.",
+        flag="--notify-silence",
+        example="10m",
+    )
+    notify_disk_bytes: int | None = option(
+        "size",
+        parse_size_bound,
+        "off",
+        "Notify when less than this is free on the state folder's file system; once until there is more again. off: never.",
+        flag="--notify-disk",
+        example="2G",
     )
     # A prompt or a last line may say what no chat channel should keep.
     notify_last_line: bool = option(

@@ -159,7 +159,7 @@ Stdin = Literal["none", "pipe", "lent"]
 OnLimit = Literal["truncate", "block", "kill"]
 AfterExit = Literal["keep", "kill", "wait"]
 # What a process may ask to be notified of: its end, an end that is a failure, a wait for input.
-NotifyEvent = Literal["end", "failure", "question"]
+NotifyEvent = Literal["end", "failure", "question", "silence"]
 NOTIFY_EVENTS: tuple[NotifyEvent, ...] = get_args(NotifyEvent)
 
 

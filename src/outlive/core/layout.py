@@ -66,6 +66,11 @@ class Layout:
         return f"{self.root}/spans"
 
     @property
+    def disk_alert(self) -> str:
+        """Exists while the disk is low, as the operator has bounded it: since when, and whether that was notified of."""
+        return f"{self.root}/disk.low"
+
+    @property
     def services(self) -> str:
         """Folder of projects' services, a file for each principal and project."""
         return f"{self.root}/services"

@@ -48,6 +48,7 @@ def restore(layout: Layout, source: BinaryIO, *, replaces: bool) -> Contents:
         _take_locks(layout, stack)
         if not replaces and not os.path.exists(layout.restore_mark):
             _check_empty(layout)
+        # Inside the folder: beside it may be another file system, or a folder that is not ours to write to.
         new = f"{layout.root}/{_NEW}"
         shutil.rmtree(new, ignore_errors=True)  # of one that was killed
         try:
@@ -128,6 +129,7 @@ def _exchange(layout: Layout, new: str) -> None:
     root, old = layout.root, f"{layout.root}/{_OLD}"
     locks = {layout.server_lock, layout.keeper_lock, layout.guardian_lock, layout.supervisor_lock}
     stays = {new, old, layout.restore_mark, *locks}
+    # On the disk before the first rename: after a power cut a mixture must not be taken for a state folder.
     _write_mark(layout)
     hit("restore.marked")
     # A restore that was killed here has left some of the old state in `restore.old`, and some of what it read in its place.

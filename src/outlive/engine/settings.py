@@ -129,9 +129,10 @@ def engine_settings(
 
 
 def _notified(settings: Settings) -> frozenset[NotifyEvent]:
-    if not (settings.notify_webhook or settings.notify_desktop):
+    if not (settings.notify_webhook or settings.notify_ntfy or settings.notify_desktop):
         return frozenset()
-    return frozenset(event for event in NOTIFY_EVENTS if event in settings.notify_on)
+    offered = {event for event in NOTIFY_EVENTS if event in settings.notify_on}
+    return frozenset(offered - ({"silence"} if settings.notify_silence_s is None else set()))
 
 
 def _sandbox_settings(settings: Settings) -> SandboxSettings:

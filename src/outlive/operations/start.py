@@ -198,7 +198,7 @@ class StartOptions(RunOptions, kw_only=True, frozen=True):
     notify: Annotated[
         bool | tuple[NotifyEvent, ...],
         Meta(
-            description="Notify a person, by the operator's webhook or desktop, of its end, failure or question; true: of all."
+            description="Notify a person, on the operator's channels, of its end, failure, question or silence; true: of all."
         ),
     ] = False
 

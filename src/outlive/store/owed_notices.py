@@ -24,6 +24,7 @@ class OwedNotices:
         """Know of none before `open`."""
         self._layout = layout
         self._owed: dict[ProcessId, frozenset[NotifyEvent]] = {}
+        self._silences: dict[ProcessId, str] = {}
 
     def open(self) -> None:
         """Read what earlier servers owe; what is owed for processes that were removed, or never started, is forgotten.
@@ -40,9 +41,11 @@ class OwedNotices:
                     or os.path.exists(f"{self._layout.waiting}/{name}")
                     or _is_young(path)
                 )
-                events = _read(path) if is_known else frozenset()
+                events, silence = _read(path) if is_known else (frozenset(), "")
                 if events:
                     self._owed[ProcessId(name)] = events
+                    if silence:
+                        self._silences[ProcessId(name)] = silence
                 else:
                     with contextlib.suppress(OSError):
                         os.unlink(path)
@@ -62,15 +65,33 @@ class OwedNotices:
             OSError: The disk refuses it.
         """
         owed = frozenset(events)
+        self._write(process_id, owed, "")
+        self._owed[process_id] = owed
+
+    def silence_of(self, process_id: str) -> str:
+        """Return the cursor of the silence that was notified of last; empty where none was."""
+        return self._silences.get(ProcessId(process_id), "")
+
+    def note_silence(self, process_id: ProcessId, cursor: str) -> None:
+        """Keep that a silence was notified of, so that no later server does it again.
+
+        Raises:
+            OSError: The disk refuses it.
+        """
+        if owed := self.of(process_id):
+            self._silences[process_id] = cursor
+            self._write(process_id, owed, cursor)
+
+    def _write(self, process_id: ProcessId, owed: frozenset[NotifyEvent], silence: str) -> None:
         os.makedirs(self._layout.notices, mode=0o700, exist_ok=True)
         # A name of its own: what a crash tears is not read.
         new = f"{self._layout.notices}/{process_id}.{time.monotonic_ns()}"
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(fd, "w", encoding="utf-8") as file:
-            json.dump(sorted(owed), file)
+            # A list is what earlier versions read.
+            json.dump({"events": sorted(owed), "silence": silence} if silence else sorted(owed), file)
         # No fsync: after a power cut a notice may be missing, as the last lines of output may be.
         os.rename(new, f"{self._layout.notices}/{process_id}")
-        self._owed[process_id] = owed
 
     def remove_unknown(self, process_id: str) -> None:
         """Owe nothing for a process that no query finds, unless it may be about to start."""
@@ -80,6 +101,7 @@ class OwedNotices:
     def remove(self, process_id: str) -> None:
         """Owe nothing for a process any more; idempotent."""
         self._owed.pop(ProcessId(process_id), None)
+        self._silences.pop(ProcessId(process_id), None)
         with contextlib.suppress(OSError):  # at worst it is notified again, under the same id
             os.unlink(f"{self._layout.notices}/{process_id}")
 
@@ -97,10 +119,16 @@ def _is_young(path: str) -> bool:
     return False
 
 
-def _read(path: str) -> frozenset[NotifyEvent]:
+def _read(path: str) -> tuple[frozenset[NotifyEvent], str]:
+    """Return which events are owed, and the cursor of the silence that was notified of."""
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
     except (OSError, ValueError):
-        return frozenset()
-    return frozenset(event for event in NOTIFY_EVENTS if isinstance(found, list) and event in found)
+        return frozenset(), ""
+    events, silence = (
+        (found.get("events"), str(found.get("silence") or "")) if isinstance(found, dict) else (found, "")
+    )
+    return frozenset(
+        event for event in NOTIFY_EVENTS if isinstance(events, list) and event in events
+    ), silence

@@ -175,6 +175,7 @@ def _to_file(file: str, write: Callable[[BinaryIO], Contents], *, replace: bool)
     if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
         raise InvalidRequest("invalid_params", f"{file} is no file.", hint="- writes to stdout.")
     folder, name = os.path.split(path)
+    # Beside the file, since a name can only be given within a file system; SIGKILL leaves this one, which no reader takes for a backup.
     fd, new = tempfile.mkstemp(prefix=f".{name[:200]}.", suffix=".part", dir=folder)
     try:
         with open(fd, "wb") as into:

@@ -1,4 +1,7 @@
-"""`outlive df`: what takes the state folder's disk, by project and by state, and what the server will remove by itself."""
+"""`outlive df`: what takes the state folder's disk, by project and by state, and what the server will remove by itself.
+
+The server measures and decides (`engine.disk_usage`); here are only the tables, one of which `prune --dry-run` shows, too.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime

@@ -374,7 +374,7 @@ _PARAMETERS = (
     option(
         "--notify-on",
         metavar="EVENTS",
-        about="As --notify, of some only: end, failure, question, separated by commas.",
+        about="As --notify, of some only: end, failure, question, silence, separated by commas.",
     ),
     option(
         "--detach-keys",

@@ -29,17 +29,17 @@ class NoticeRequests:
         """Let a start pass whose notices can be sent.
 
         Raises:
-            InvalidRequest: The operator has named no webhook and no desktop, or notifies of none of these events.
+            InvalidRequest: The operator has named no channel, or notifies of none of these events.
         """
         # One of them is enough: a caller may ask for more than this operator sends, with the same arguments everywhere.
         if self._offered.intersection(events):
             return
         if self._offered:
             text = f"notify: this server notifies of {', '.join(sorted(self._offered))} only."
-            hint = "Ask for one of these, or have the operator change --notify-on."
+            hint = "Ask for one of these, or have the operator change --notify-on (silence: --notify-silence, too)."
         else:
-            text = "notify: this server sends no notices: its operator has named no webhook and no desktop."
-            hint = "Start it with --notify-webhook URL or --notify-desktop (docs/notify.md), or leave notify out."
+            text = "notify: this server sends no notices: its operator has named no channel."
+            hint = "Start it with --notify-webhook URL, --notify-ntfy URL or --notify-desktop (docs/notify.md), or leave notify out."
         raise InvalidRequest("invalid_params", text, hint=hint)
 
     async def owe(self, process: Process, events: tuple[NotifyEvent, ...]) -> LimitExceeded | None:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 
-from outlive.observability.notify.notice import ProcessNotice
+from outlive.observability.notify.notice import Notice
 from outlive.observability.notify.webhook import Attempt
 
 _PROGRAM = "notify-send"
@@ -55,11 +55,11 @@ class Desktop:
         """How often a notice is tried."""
         return 1
 
-    async def deliver(self, notice: ProcessNotice) -> Attempt:
+    async def deliver(self, notice: Notice) -> Attempt:
         """Show it. Cancellation: it may be shown."""
         return await asyncio.to_thread(self._show, notice)
 
-    def _show(self, notice: ProcessNotice) -> Attempt:
+    def _show(self, notice: Notice) -> Attempt:
         if (reason := why_no_desktop(self._environment)) is not None:
             return Attempt("refused", reason)
         # Looked up above at each notice, not once: the user may log in, or install the program, while the server runs.

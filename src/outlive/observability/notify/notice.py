@@ -1,4 +1,4 @@
-"""What is said about a process to people and programs outside: `ProcessNotice`, and its forms as JSON and as two lines. Pure.
+"""What is said to people and programs outside, about a process (`ProcessNotice`) or the disk (`DiskNotice`): as JSON and as two lines. Pure.
 
 A notice has no environment and no output, but for the last line where the operator wants that. The command is the record's, in
 which secrets are redacted already.
@@ -8,8 +8,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from outlive.core.command import NotifyEvent
+from outlive.core.identity import short_name
 from outlive.core.process import ProcessRecord, status_of
 
 _MAX_TEXT = 1000  # characters of a command or a line: for a look, not for a record
@@ -30,11 +32,16 @@ class ProcessNotice:
 
     @property
     def id(self) -> str:
-        """The end of a process happens once; a question is known by where in the output it was asked."""
-        if self.event != "question":
+        """The end of a process happens once; a question or a silence is known by where in the output it is."""
+        if self.settles:
             return f"{self.record.process_id}.end"
         # The same prompt again, after an answer, stands further on in the output, and is news.
-        return f"{self.record.process_id}.question.{self.record.cursor}"
+        return f"{self.record.process_id}.{self.event}.{self.record.cursor}"
+
+    @property
+    def settles(self) -> bool:
+        """Whether nothing is owed for the process any more once this is delivered."""
+        return self.event in {"end", "failure"}
 
     def payload(self) -> Mapping[str, object]:
         """Return it as webhooks get it."""
@@ -62,11 +69,66 @@ class ProcessNotice:
         if self.event == "question":
             what = "a password" if record.waiting == "password" else "input"
             return f"Waits for {what}: {command}", f"Answer it: outlive answer {record.process_id}"
+        if self.event == "silence":
+            return f"Silent: {command}", self.last_line or f"Look at it: outlive logs {record.process_id}"
         seconds = f"after {_seconds(record, self.at):.0f} s"
         if self.event == "end":
             return f"Done {seconds}: {command}", self.last_line or record.process_id
         why = record.error or f"Exit code {record.wire_exit_code}."
         return f"Failed {seconds}: {command}", self.last_line or why
+
+    def without_command(self) -> tuple[str, str]:
+        """Return the same without the command: for a channel that others may read."""
+        record = self.record
+        name = record.name or short_name(record.process_id)
+        begin = self.lines()[0].partition(":")[0]
+        if self.event == "question":
+            return f"{begin}: {name}", f"outlive answer {record.process_id}"
+        how = f"Exit code {record.wire_exit_code}. " if record.wire_exit_code is not None else ""
+        return f"{begin}: {name}", self.last_line or f"{how}outlive logs {record.process_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskNotice:
+    """Less than `limit_bytes` is free on the state folder's file system, since `since` (aware UTC)."""
+
+    since: datetime
+    free_bytes: int
+    limit_bytes: int
+    last_line: str | None = None
+    event: Literal["disk"] = "disk"
+
+    @property
+    def id(self) -> str:
+        """The same from when it became low until there was room again."""
+        return f"disk.{self.since:%Y%m%dT%H%M%SZ}"
+
+    @property
+    def settles(self) -> bool:
+        """Of no process."""
+        return False
+
+    def payload(self) -> Mapping[str, object]:
+        """Return it as webhooks get it."""
+        return {
+            "id": self.id,
+            "event": self.event,
+            "at": self.since.isoformat(),
+            "free_bytes": self.free_bytes,
+            "limit_bytes": self.limit_bytes,
+        }
+
+    def lines(self) -> tuple[str, str]:
+        """Return a title and a text for a person."""
+        free, limit = (f"{count / (1 << 30):.1f} GiB" for count in (self.free_bytes, self.limit_bytes))
+        return f"Disk low: {free} free", f"Less than {limit}: `outlive df` shows what takes it."
+
+    def without_command(self) -> tuple[str, str]:
+        """Return the same: there is none."""
+        return self.lines()
+
+
+Notice = ProcessNotice | DiskNotice
 
 
 def event_of(record: ProcessRecord, wanted: frozenset[NotifyEvent]) -> NotifyEvent | None:

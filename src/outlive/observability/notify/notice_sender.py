@@ -14,8 +14,10 @@ from typing import Protocol, Self
 
 from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.core.events import Event, InputRequested, ProcessCompleted, StartRejected
+from outlive.core.layout import Layout
 from outlive.engine import Engine, Process
-from outlive.observability.notify.notice import ProcessNotice, event_of, plain_line
+from outlive.observability.notify.alerts import Alerting, DiskAlert, SilenceWatch
+from outlive.observability.notify.notice import Notice, ProcessNotice, event_of, plain_line
 from outlive.observability.notify.webhook import Attempt
 
 _logger = logging.getLogger(__name__)
@@ -37,7 +39,7 @@ class NoticeChannel(Protocol):
     def tries(self) -> int:
         """How often a notice is tried, with growing pauses between."""
 
-    async def deliver(self, notice: ProcessNotice) -> Attempt:
+    async def deliver(self, notice: Notice) -> Attempt:
         """Try once, within seconds; never raises for what the other side does."""
 
 
@@ -45,11 +47,21 @@ class NoticeSender:
     """Notifies while it is open. The first channel is the one whose deliveries settle what is owed."""
 
     def __init__(
-        self, engine: Engine, channels: Sequence[NoticeChannel], *, shows_last_line: bool = False
+        self,
+        engine: Engine,
+        channels: Sequence[NoticeChannel],
+        *,
+        layout: Layout,
+        alerting: Alerting,
+        shows_last_line: bool = False,
     ) -> None:
-        """Take the channels, at least one; whether notices show the last line of output."""
+        """Take the channels, at least one; what is looked for beside events; whether notices show the last line of output."""
         self._engine = engine
-        self._queues = [(channel, asyncio.Queue[ProcessNotice](_MOST_WAITING)) for channel in channels]
+        self._queues = [(channel, asyncio.Queue[Notice](_MOST_WAITING)) for channel in channels]
+        self._alerting = alerting
+        silence_s, disk_bytes = alerting.silence_s, alerting.disk_bytes
+        self._silence = None if silence_s is None else SilenceWatch(engine, layout, after_s=silence_s)
+        self._disk = None if disk_bytes is None else DiskAlert(layout, limit_bytes=disk_bytes)
         self._shows_last_line = shows_last_line
         self._stack = contextlib.AsyncExitStack()
         self._queued: set[str] = set()  # ids of ends that are in the first queue
@@ -66,6 +78,8 @@ class NoticeSender:
             running = self._deliver_all(channel, queue, settles=place == 0)
             self._stack.callback(tasks.create_task(running, name=f"notify {channel.name}").cancel)
         self._stack.callback(tasks.create_task(self._catch_up(), name="notify owed").cancel)
+        if self._silence is not None or self._disk is not None:
+            self._stack.callback(tasks.create_task(self._look_on(), name="notify alerts").cancel)
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -97,7 +111,21 @@ class NoticeSender:
             case _:
                 pass
 
-    def _put(self, notice: ProcessNotice) -> None:
+    async def _look_on(self) -> None:
+        """Look for what no event says, for ever."""
+        await self._engine.queries.known()
+        while True:
+            try:
+                if self._silence is not None:
+                    for notice in await self._silence.look():
+                        self._put(notice)
+                if self._disk is not None and (low := await self._disk.look()) is not None:
+                    self._put(low)
+            except Exception:  # the outermost loop of a task: one look that fails must not end the others
+                _logger.exception("a look for alerts failed")
+            await asyncio.sleep(self._alerting.pause_s)
+
+    def _put(self, notice: Notice) -> None:
         for place, (channel, queue) in enumerate(self._queues):
             try:
                 queue.put_nowait(notice)
@@ -106,7 +134,7 @@ class NoticeSender:
                 self._has_missed = True
                 _logger.warning("a notice was left out", extra={"channel": channel.name, "notice": notice.id})
             else:
-                if place == 0 and notice.event != "question":
+                if place == 0 and isinstance(notice, ProcessNotice) and notice.settles:
                     self._queued.add(notice.record.process_id)
 
     def _settle_soon(self, process_id: str) -> None:
@@ -141,32 +169,42 @@ class NoticeSender:
                 self._engine.questions.watch_to_end(process)
 
     async def _deliver_all(
-        self, channel: NoticeChannel, queue: "asyncio.Queue[ProcessNotice]", *, settles: bool
+        self, channel: NoticeChannel, queue: "asyncio.Queue[Notice]", *, settles: bool
     ) -> None:
         while True:
             notice = await queue.get()
             try:
                 await self._deliver(channel, notice)
-                if settles and notice.event != "question":
-                    await asyncio.to_thread(self._engine.notices.remove, notice.record.process_id)
+                if settles:
+                    await self._settle(notice)
             except Exception:  # the outermost loop of a task: one notice's fault must not silence the others
                 _logger.exception("a notice failed", extra={"channel": channel.name, "notice": notice.id})
             finally:
-                if settles:
+                if settles and isinstance(notice, ProcessNotice):
                     self._queued.discard(notice.record.process_id)
             if settles and self._has_missed and queue.empty():
                 self._has_missed = False
                 await self._catch_up()
 
-    async def _deliver(self, channel: NoticeChannel, notice: ProcessNotice) -> None:
+    async def _settle(self, notice: Notice) -> None:
+        """Keep that a notice was delivered or given up."""
+        if not isinstance(notice, ProcessNotice):
+            if self._disk is not None:
+                await self._disk.note_told(notice)
+        elif notice.settles:
+            await asyncio.to_thread(self._engine.notices.remove, notice.record.process_id)
+        elif notice.event == "silence" and self._silence is not None:
+            await self._silence.note_told(notice)
+
+    async def _deliver(self, channel: NoticeChannel, notice: Notice) -> None:
         """Try until it is delivered, refused for good, out of tries, or not true any more."""
         pause_s = _FIRST_PAUSE_S
         extra = {"channel": channel.name, "notice": notice.id}
         for attempt in range(1, channel.tries + 1):
             # Anew at each attempt: minutes may lie between two, and an answered question is no news any more.
             process = await self._found(notice)
-            if notice.event == "question" and (process is None or process.waiting == "no"):
-                return  # it was answered meanwhile
+            if self._is_old_news(notice, process):
+                return
             done = await channel.deliver(self._with_line(notice, process))
             if done.verdict == "sent":
                 if notice.event == "question" and process is not None:
@@ -183,16 +221,26 @@ class NoticeSender:
                 pause_s = min(pause_s * 2, _MOST_PAUSE_S)
         _logger.warning("a notice could not be delivered", extra=extra)
 
-    async def _found(self, notice: ProcessNotice) -> Process | None:
-        if notice.event != "question" and not self._shows_last_line:
+    def _is_old_news(self, notice: Notice, process: Process | None) -> bool:
+        """Tell whether a question was answered, or a silent process wrote or ended, since the notice was made."""
+        if notice.event == "question":
+            return process is None or process.waiting == "no"
+        if self._silence is None or not isinstance(notice, ProcessNotice) or notice.event != "silence":
+            return False
+        return not self._silence.still_true(notice, None if process is None else process.record)
+
+    async def _found(self, notice: Notice) -> Process | None:
+        if not isinstance(notice, ProcessNotice):
+            return None
+        if notice.settles and not self._shows_last_line:
             return None
         try:
             return await self._engine.queries.find(notice.record.process_id)
         except OutliveError:
             return None
 
-    def _with_line(self, notice: ProcessNotice, process: Process | None) -> ProcessNotice:
-        if not self._shows_last_line or process is None:
+    def _with_line(self, notice: Notice, process: Process | None) -> Notice:
+        if not self._shows_last_line or process is None or not isinstance(notice, ProcessNotice):
             return notice
         now = process.status
         # The masked log: secrets are stars here as in every answer.

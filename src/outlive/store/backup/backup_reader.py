@@ -97,6 +97,7 @@ def _check(member: tarfile.TarInfo) -> None:
     """Let regular files pass, as a backup has them."""
     if member.type not in {tarfile.REGTYPE, tarfile.AREGTYPE}:
         raise BadArchive(f"{member.name[:80]!r} is no regular file")
+    # What a backup writes is owned by no user in particular (uid 0 without a name): an archive that names owners was made by another program.
     if member.uid or member.gid or member.uname or member.gname:
         raise BadArchive(f"{member.name[:80]!r} has an owner")
     if member.mode != _PRIVATE_FILE:
@@ -180,6 +181,7 @@ def _copy(stream: BinaryIO, fd: int, begin: int, length: int, digest: "hashlib._
 
 def _compare(found: dict[str, StoredFile], contents: Contents) -> None:
     """Let only what the manifest says count: every file, no other one, each as it was."""
+    # Both ways: a file that is not listed could be anything, and one that is missing makes the state another one.
     listed = {one.name: one for one in contents.files}
     if len(listed) != len(contents.files):
         raise BadArchive("its manifest names a file twice")

@@ -83,6 +83,7 @@ def write_backup(
         archive = _Archive(tar)
         archive.add(_document(HEADER, encode_header(outlive=outlive, created=created)), is_listed=False)
         left_out = set() if with_keys else {*KEYS, AUDIT}
+        # In the order of the table: the journal before the folders that it names, the registry behind them, though it was copied first.
         for name in KEPT:
             if name not in {PROCESSES, REGISTRY, *left_out}:
                 for source in _audit_files(layout.audit) if name == AUDIT else _tree(layout.root, name):
@@ -140,6 +141,7 @@ def _tree(root: str, name: str) -> Iterator[BackupSource]:
         finally:
             os.close(fd)
         return
+    # Not `os.walk`: what is removed between the listing and the opening is no error here, and nothing is followed.
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for entry in sorted(os.listdir(path)):
             # A file that is being replaced has two names for a moment; sockets are no regular files.
@@ -189,6 +191,7 @@ class _Archive:
         name = below + source.name
         member = tarfile.TarInfo(name)
         member.mode, member.mtime, member.size = _PRIVATE, int(source.mtime), source.size
+        # Holes are found anew for each file: a log of 600 MB may hold 2 MB, and reading its zeros would take longer than all the rest.
         data = None if source.content is not None else _data_of(source.fd, source.size)
         before = b""
         if data is not None:

@@ -54,6 +54,7 @@ LEFT_OUT: Mapping[str, str] = MappingProxyType(
         "reserve": "room for records on a full disk, made anew",
         "containers": "they live in this machine's Docker",
         "notes": "ends that the guardian has seen; the supervisor takes them over at once",
+        "disk.low": "it is about this machine's disk",
         "server.json": "addresses of the server that runs",
         "server.stopped": "it counts in one boot of this machine",
         "server.wanted": "services that are restored are not started by themselves",

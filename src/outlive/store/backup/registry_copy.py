@@ -43,6 +43,7 @@ class RegistryCopy:
         """
         if not self._is_there:
             return None
+        # As one parameter: SQLite takes 32766 variables at most (sqlite.org/limits.html), and there may be more processes.
         kept = json.dumps(sorted(process_ids))
         delete = "DELETE FROM processes WHERE process_id NOT IN (SELECT value FROM json_each(?))"
         self._connection.execute(delete, [kept])
