@@ -18,6 +18,7 @@ _NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=_HERE)
         ("0", Cursor(0, 0)),
         ("1024.7", Cursor(1024, 7)),
         ("10m", _NOW - timedelta(minutes=10)),
+        ("10m ago", _NOW - timedelta(minutes=10)),
         ("1.5h", _NOW - timedelta(minutes=90)),
         ("7d", _NOW - timedelta(days=7)),
         ("11:30", datetime(2026, 1, 31, 11, 30, tzinfo=_HERE)),

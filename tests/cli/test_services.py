@@ -218,6 +218,51 @@ def test_logs_f_follows_all_services_across_a_restart(project: Path, served: Out
         assert process.wait(_PATIENCE_S) == 0
 
 
+_TALK = """
+[services.one]
+command = "echo first error; echo fine; echo ERROR >&2; echo done; exec sleep 600"
+ready = { text = "done" }
+limits = { memory = "1G", files = 77 }
+
+[services.two]
+command = "ulimit -n; echo no error here; echo done; exec sleep 600"
+ready = { text = "done" }
+"""
+
+
+def test_logs_of_all_take_what_logs_of_one_take(project: Path, served: OutliveServer) -> None:
+    _write(project, _TALK)
+    assert _run(project, served, "up", "-d").returncode == 0
+
+    def said(*words: str) -> tuple[int, list[str]]:
+        done = _run(project, served, "logs", *words)
+        return done.returncode, done.stdout.splitlines()
+
+    assert said("--grep", "error") == (0, ["one | first error", "two | no error here"])
+    assert said("--grep", "error", "-i", "--stream", "stderr") == (0, ["one | ERROR"])
+    assert said("--grep", "fine", "-C", "1") == (
+        0,
+        ["one | --", "one | first error", "one | fine", "one | done"],
+    )
+    assert said("--grep", "no such text") == (1, [])
+    assert said("--tail", "1", "--stream", "stdout") == (0, ["one | done", "two | done"])
+    assert len(said("--since", "1h ago")[1]) == 7
+    assert said("--since", "1.1") == (2, [])
+    with _foreground(project, served, "logs", "-f", "--grep", "ERROR", "-i") as (process, until):
+        assert until("first") == "one | first error\n"
+        _run(project, served, "down")
+        assert process.wait(_PATIENCE_S) == 0
+        assert process.stdout is not None
+        assert "done" not in process.stdout.read()
+
+
+def test_a_service_has_limits_of_its_own(project: Path, served: OutliveServer) -> None:
+    _write(project, _TALK.replace("echo first", "ulimit -n; echo first"))
+    assert _run(project, served, "up", "-d").returncode == 0
+    assert _run(project, served, "logs", "one").stdout.startswith("77\n")
+    assert not _run(project, served, "logs", "two").stdout.startswith("77\n")
+
+
 def test_what_a_person_stops_by_its_process_stays_stopped(project: Path, served: OutliveServer) -> None:
     _write(project, '[services.web]\ncommand="sleep 600"\nrestart="always"\nbackoff={first=0.05}\n')
     _run(project, served, "up", "-d")
@@ -233,6 +278,7 @@ def test_what_a_person_stops_by_its_process_stays_stopped(project: Path, served:
     [
         (None, ["outlive.processes.toml", "Procfile"]),
         ("[services.web]\ncomand='x'", ["line 2", "'comand'", "Did you mean 'command'"]),
+        ("[services.cache1]\ncommand='x'", ["line 1", "'cache1' looks like an id", "'cache-1'"]),
         ("[services.web]\ncommand='x'\nafter='wbe'", ["line 3", "'wbe'", "Did you mean 'web'"]),
     ],
 )

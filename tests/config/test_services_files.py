@@ -12,7 +12,9 @@ from outlive.config.services.env_file import parse_env_file
 from outlive.config.services.procfile import parse_procfile
 from outlive.config.services.services_file import parse_services
 from outlive.core.errors import ConfigInvalid
+from outlive.core.identity import is_name
 from outlive.operations.services.declaration import Backoff, ReadyWhen, ServiceRequest
+from outlive.operations.start import LimitsRequest
 
 _WHOLE = """
 environment = { LOG = "info", LEVEL = "1" }
@@ -24,6 +26,7 @@ folder = "db"
 ready = { port = 5432 }
 stop_signal = "INT"
 grace = "1m"
+limits = { memory = "2G", cpu = "10m", files = 64 }
 
 [services.web]
 command = "python -m http.server $PORT"
@@ -55,6 +58,7 @@ def test_a_whole_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ready=ReadyWhen(port=5432),
         stop_signal="INT",
         grace=60.0,
+        limits=LimitsRequest(memory=2 * 1024**3, cpu=600, files=64),
     )
     assert services["web"] == ServiceRequest(
         command="python -m http.server $PORT",
@@ -78,6 +82,9 @@ def test_a_whole_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ("[service.web]\ncommand = 'a'", ["line 1", "'service'", "'services'"]),
         ("[services.web]\n\nfolder = 'a'", ["line 1", "services.web", "command"]),
         ("[services.web]\ncommand = 7", ["line 2", "services.web", "command", "expected"]),
+        ("[services.web]\ncommand = 'a'\nlimits = { memory = 'much' }", ["line 3", "services.web.limits.memory"]),
+        ("[services.web]\ncommand = 'a'\nlimits = { memry = '1G' }", ["line 3", "memry", "memory"]),
+        ("[services.web]\ncommand = 'a'\n[services.cache1]\ncommand = 'b'", ["line 3", "cache1", "id"]),
         ("[services.web]\ncommand = 'a'\ngrace = 'soon'", ["line 3", "services.web.grace", "time"]),
         ("[services.web]\ncommand='a'\n[services.web.backoff]\nfirst='x'", ["line 4", "backoff.first", "time"]),
         ("[services.web]\ncommand='a'\nrestart='never'", ["line 3", "restart", "never"]),
@@ -163,7 +170,7 @@ def test_a_procfile_that_makes_no_sense_is_refused(text: str) -> None:
         parse_procfile(text, folder="/p")
 
 
-_NAME = st.from_regex(r"[A-Za-z][A-Za-z0-9_.-]{0,10}", fullmatch=True)
+_NAME = st.from_regex(r"[A-Za-z][A-Za-z0-9_.-]{0,10}", fullmatch=True).filter(is_name)
 _COMMAND = st.text(alphabet=st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), min_size=1)
 
 

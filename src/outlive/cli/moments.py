@@ -26,7 +26,7 @@ def parse_since(text: str, now: datetime) -> Cursor | datetime:
 
 def _ago(word: str, now: datetime) -> datetime | None:
     try:
-        return now - timedelta(seconds=parse_seconds(word))
+        return now - timedelta(seconds=parse_seconds(word.removesuffix(" ago")))
     except (ValueError, OverflowError):
         return None
 

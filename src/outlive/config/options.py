@@ -11,8 +11,9 @@ Owns the spelling of sizes, times, ports, hosts and addresses. A parser raises V
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -148,6 +149,24 @@ def parse_cpus(text: str) -> float:
 def parse_cpus_bound(text: str) -> float | None:
     """Return a number of processors, None for "off"."""
     return None if text.strip().lower() == _OFF else parse_cpus(text)
+
+
+def _whole_seconds(text: str) -> float:
+    if (seconds := parse_seconds_bound(text)) is None:
+        raise ValueError("what is not to be bounded is left out")
+    return math.ceil(seconds)
+
+
+# Limits of a start, of the command line and of a project's file. Each takes a text, returns seconds, bytes or a count, and raises ValueError with a sentence.
+LIMIT_READERS: Mapping[str, Callable[[str], float]] = MappingProxyType(
+    {
+        "cpu": _whole_seconds,
+        "cpus": parse_cpus,
+        "memory": parse_size,
+        "files": parse_count,
+        "processes": parse_count,
+    }
+)
 
 
 def parse_profile_name(text: str) -> str:

@@ -3,8 +3,7 @@
 Named tuples instead of dataclasses: `outlive run` makes these classes at every call, and dataclasses take eight times as long.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -123,34 +122,20 @@ def parse_limits(words: Sequence[str]) -> Mapping[str, float]:
     """
     if not words:
         return {}
-    readers = _readers()
+    # Start-up time: most commands are run without limits, and the parsers come with all of the configuration.
+    from outlive.config.options import LIMIT_READERS  # noqa: PLC0415
+
     found: dict[str, float] = {}
     for word in words:
         name, equals, value = word.partition("=")
-        if not equals or name not in readers:
-            text = f"--limit {word[:60]!r}: a limit is NAME=VALUE, and the names are {', '.join(readers)}."
+        if not equals or name not in LIMIT_READERS:
+            text = (
+                f"--limit {word[:60]!r}: a limit is NAME=VALUE, and the names are {', '.join(LIMIT_READERS)}."
+            )
             raise InvalidRequest("invalid_params", text, hint=f"For instance {LIMIT_EXAMPLES}.")
         try:
-            found[name] = readers[name](value)
+            found[name] = LIMIT_READERS[name](value)
         except ValueError as error:
             text = f"--limit {word[:60]!r}: {error}."
             raise InvalidRequest("invalid_params", text, hint=f"For instance {LIMIT_EXAMPLES}.") from None
     return found
-
-
-def _readers() -> Mapping[str, Callable[[str], float]]:
-    # Start-up time: most commands are run without limits, and the parsers come with all of the configuration.
-    from outlive.config import options as values  # noqa: PLC0415
-
-    def whole_seconds(text: str) -> float:
-        if (seconds := values.parse_seconds_bound(text)) is None:
-            raise ValueError("what is not to be bounded is left out")
-        return math.ceil(seconds)
-
-    return {
-        "cpu": whole_seconds,
-        "cpus": values.parse_cpus,
-        "memory": values.parse_size,
-        "files": values.parse_count,
-        "processes": values.parse_count,
-    }

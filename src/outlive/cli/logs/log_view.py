@@ -7,7 +7,7 @@ import codecs
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -51,14 +51,20 @@ class RawPrinter:
 
     def lines(self, lines: Sequence[LogLine]) -> None:
         """Show lines, those around them included; neighbours of one stream in one write."""
-        pieces: list[bytes] = []
-        for place, line in enumerate(lines):
-            if line.before or line.after:
-                pieces.append(b"--\n")
-            pieces += [one + b"\n" for one in (*line.before, line.data, *line.after)]
-            if place + 1 == len(lines) or lines[place + 1].stream != line.stream:
-                self.data(line.stream, b"".join(pieces), line.end)
-                pieces.clear()
+        for stream, data, end in joined(lines):
+            self.data(stream, data, end)
+
+
+def joined(lines: Sequence[LogLine]) -> Iterator[tuple[int, bytes, int]]:
+    """Yield neighbours of one stream in one piece, those around them included: the stream, the bytes, and their end."""
+    pieces: list[bytes] = []
+    for place, line in enumerate(lines):
+        if line.before or line.after:
+            pieces.append(b"--\n")
+        pieces += [one + b"\n" for one in (*line.before, line.data, *line.after)]
+        if place + 1 == len(lines) or lines[place + 1].stream != line.stream:
+            yield line.stream, b"".join(pieces), line.end
+            pieces.clear()
 
 
 class JsonPrinter:
@@ -154,14 +160,25 @@ class LogShower:
         redacted: How many secrets were stars in what was shown.
     """
 
-    def __init__(self, layout: Layout, process_id: str, view: LogView, *, is_hidden: bool = False) -> None:
-        """Show the log of a process of this state folder; `is_hidden`: its secrets are hidden in it already."""
+    def __init__(
+        self,
+        layout: Layout,
+        process_id: str,
+        view: LogView,
+        *,
+        is_hidden: bool = False,
+        printer: Printer | None = None,
+    ) -> None:
+        """Show the log of a process of this state folder; `is_hidden`: its secrets are hidden in it already.
+
+        Without a printer it is shown as the process wrote it, or in JSON.
+        """
         hiding = None if view.raw or is_hidden else hiding_of_folder(layout, process_id)
         folder = layout.process(process_id)
         self._log = OutputLog(f"{folder}/{UNFILTERED}" if view.unfiltered else folder, hiding=hiding)
         self.view = view
         self.streams = _STREAMS[view.stream]
-        self.printer: Printer = JsonPrinter() if view.as_json else RawPrinter()
+        self.printer: Printer = printer or (JsonPrinter() if view.as_json else RawPrinter())
         self.cursor = self._start()
         self.redacted = 0
 

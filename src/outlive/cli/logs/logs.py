@@ -66,7 +66,7 @@ def _show_services(view: LogView, server: ServerFlags) -> int | None:
 
     with connected(server) as client:
         stack = known_stack(client)
-        return None if stack is None else show_services(client, stack, view)
+        return None if stack is None else show_services(client, layout_of(server.state_dir), stack, view)
 
 
 def _show(layout: Layout, name: str, view: LogView, server: ServerFlags) -> int:

@@ -13,7 +13,6 @@ from outlive.cli.services.printer import ServicePrinter, sentence
 from outlive.client import BEGINNING, Client, Cursor, OutliveError, Output, ServiceInfo, StackInfo
 
 _NEWS_S = 30.0  # of one request for news
-_TAIL_BYTES = 1024 * 1024  # of an output in which its last lines are looked for
 
 News = StackInfo | OutliveError | int  # of the services, of a fault, or the number of a signal
 
@@ -109,25 +108,3 @@ class ServiceFollow:
         thread = threading.Thread(target=follow, name=name, daemon=True)
         self._followed[process_id] = thread
         thread.start()
-
-
-def tail_cursor(client: Client, process_id: str, lines: int) -> Cursor:
-    """Return the position of a process's last lines; its end where none are wanted."""
-    process = client.get(process_id)
-    end = process.info().cursor
-    if not lines:
-        return end
-    items = [item for item in process.tail(_TAIL_BYTES).items if isinstance(item, Output)]
-    for item in reversed(items):
-        lines -= item.data.count(b"\n")
-        if lines <= 0:
-            return item_start(item)
-    return item_start(items[0]) if items else end
-
-
-def item_start(item: Output) -> Cursor:
-    """Return the position before a piece of output."""
-    size = len(item.data)
-    if item.stream == "stdout":
-        return Cursor(item.cursor.stdout - size, item.cursor.stderr)
-    return Cursor(item.cursor.stdout, item.cursor.stderr - size)

@@ -6,7 +6,7 @@ And the words for what a service does: `sentence`. Pure but for the writing.
 import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 from outlive.cli.tables import short_signal
@@ -18,10 +18,33 @@ _MAX_LINE = 64 * 1024  # what has no newline by then is shown as a line
 
 
 class ServicePrinter:
-    """Takes output in pieces and prints whole lines; used by several threads."""
+    """Takes output in pieces and prints whole lines; used by several threads.
 
-    def __init__(self, names: Iterable[str]) -> None:
-        """Make room for these names."""
+    Attributes:
+        has_printed: Whether any line was printed.
+    """
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        *,
+        streams: Collection[str] = ("stdout", "stderr"),
+        text: str | None = None,
+        ignore_case: bool = False,
+    ) -> None:
+        """Make room for these names.
+
+        Args:
+            names: Of all services.
+            streams: Whose output is printed.
+            text: Only lines that contain it.
+            ignore_case: Its ASCII letters stand for both cases.
+        """
+        self.has_printed = False
+        self._streams = streams
+        found = None if text is None else os.fsencode(text)
+        self._text = found.lower() if found is not None and ignore_case else found  # of bytes: ASCII alone
+        self._ignore_case = ignore_case
         names = [*names]
         self._width = max(map(len, names), default=0)
         is_coloured = (
@@ -35,6 +58,8 @@ class ServicePrinter:
 
     def feed(self, name: str, stream: str, data: bytes) -> None:
         """Print the lines that are complete with these bytes of one stream of a service."""
+        if stream not in self._streams:
+            return
         with self._lock:
             lines = (self._begun.pop((name, stream), b"") + data).split(b"\n")
             rest = lines.pop()
@@ -59,9 +84,15 @@ class ServicePrinter:
             sys.stderr.flush()
 
     def _write(self, name: str, lines: Iterable[bytes]) -> None:
+        lines = [line.rstrip(b"\r") for line in lines]
+        if self._text is not None:
+            lines = [line for line in lines if self._text in (line.lower() if self._ignore_case else line)]
+            if not lines:
+                return
+        self.has_printed = True
         prefix = self._prefix(name).encode()
         sys.stdout.flush()
-        sys.stdout.buffer.write(b"".join(b"%s%s\n" % (prefix, line.rstrip(b"\r")) for line in lines))
+        sys.stdout.buffer.write(b"".join(b"%s%s\n" % (prefix, line) for line in lines))
         sys.stdout.buffer.flush()
 
     def _prefix(self, name: str) -> str:

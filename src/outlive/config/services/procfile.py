@@ -10,7 +10,8 @@ Source: foreman's manual, PROCFILE and ENVIRONMENT (https://ddollar.github.io/fo
 import re
 
 from outlive.core.errors import ConfigInvalid
-from outlive.operations.services.declaration import MAX_SERVICES, ServiceRequest
+from outlive.core.identity import is_name
+from outlive.operations.services.declaration import MAX_SERVICES, ServiceRequest, unlike_an_id
 
 FILE_NAME = "Procfile"
 ENV_FILE = ".env"
@@ -44,6 +45,10 @@ def parse_procfile(
                 f"{file}, line {number}: a line is NAME: COMMAND, as `web: ./server --port $PORT`."
             )
         name, command = found[1], found[2].strip()
+        if not is_name(name):
+            raise _refusal(
+                f"{file}, line {number}: {name!r} looks like an id, and could not be told from one: call it {unlike_an_id(name)!r}."
+            )
         if name in services:
             raise _refusal(f"{file}, line {number}: there is a {name!r} already.")
         services[name] = ServiceRequest(

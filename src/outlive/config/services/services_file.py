@@ -7,10 +7,10 @@ times as people write them, one word where a request has a list. Errors name the
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from outlive.config.options import parse_seconds
+from outlive.config.options import LIMIT_READERS, parse_seconds
 from outlive.core.errors import ConfigInvalid, InvalidRequest
 from outlive.operations.requests import convert_request
 from outlive.operations.services.declaration import (
@@ -20,6 +20,7 @@ from outlive.operations.services.declaration import (
     check_services,
     did_you_mean,
 )
+from outlive.operations.start import LimitsRequest
 
 FILE_NAME = "outlive.processes.toml"
 _SERVICES = "services"
@@ -29,6 +30,7 @@ _MEMBERS = ServiceRequest.__struct_fields__
 _NESTED: Mapping[str, tuple[str, ...]] = {
     "ready": ReadyWhen.__struct_fields__,
     "backoff": Backoff.__struct_fields__,
+    "limits": LimitsRequest.__struct_fields__,
 }
 _HINT = "docs/services.md lists what a service may have."
 
@@ -65,8 +67,12 @@ def parse_services(text: str, *, folder: str, file: str = FILE_NAME) -> dict[str
     try:
         check_services(services)
     except InvalidRequest as error:
-        member = (_SERVICES, str(error.details["service"]), "after") if error.details else (_SERVICES,)
-        raise _refusal(f"{place.of(member)}: {error.message}") from None
+        # In the order of the path: the service, and the member of it, as far as the refusal is about one.
+        member = (
+            _SERVICES,
+            *(str(error.details[one]) for one in ("service", "member") if one in error.details),
+        )
+        raise _refusal(f"{place.of(member)}: {error.message}", hint=error.hint) from None
     return services
 
 
@@ -91,11 +97,14 @@ def _service(
     members["folder"] = _below(folder, members.get("folder", "."))
     if "after" in members:
         members["after"] = _listed(members["after"])
-    _read_time(members, "grace", place, path)
-    if isinstance(members.get("backoff"), dict):
-        members["backoff"] = dict(members["backoff"])
-        for name in _NESTED["backoff"]:
-            _read_time(members["backoff"], name, place, (*path, "backoff"))
+    _read_texts(members, {"grace": parse_seconds}, place, path)
+    for name, readers in (
+        ("backoff", dict.fromkeys(_NESTED["backoff"], parse_seconds)),
+        ("limits", LIMIT_READERS),
+    ):
+        if isinstance(members.get(name), dict):
+            members[name] = dict(members[name])
+            _read_texts(members[name], readers, place, (*path, name))
     try:
         return convert_request(members, ServiceRequest)
     except InvalidRequest as error:
@@ -127,13 +136,19 @@ def _below(folder: str, path: object) -> object:
     return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
 
 
-def _read_time(members: dict[str, Any], name: str, place: "_Places", path: tuple[str, ...]) -> None:
-    """Turn "500ms" or "2m" into seconds; a number is seconds already."""
-    if isinstance(members.get(name), str):
-        try:
-            members[name] = parse_seconds(members[name])
-        except ValueError as error:
-            raise _refusal(f"{place.of((*path, name))}: {'.'.join(path)}.{name}: {error}.") from None
+def _read_texts(
+    members: dict[str, Any],
+    readers: Mapping[str, Callable[[str], float]],
+    place: "_Places",
+    path: tuple[str, ...],
+) -> None:
+    """Turn "500ms" into seconds and "2G" into bytes; a number is that already."""
+    for name, read in readers.items():
+        if isinstance(members.get(name), str):
+            try:
+                members[name] = read(members[name])
+            except ValueError as error:
+                raise _refusal(f"{place.of((*path, name))}: {'.'.join(path)}.{name}: {error}.") from None
 
 
 class _Places:

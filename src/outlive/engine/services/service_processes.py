@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outlive.config.services.env_file import parse_env_file
-from outlive.core.command import Command
+from outlive.core.command import NO_LIMITS, Command
 from outlive.core.controls import SignalProcess
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StartFailed
 from outlive.core.identity import ProcessId, is_name
@@ -130,10 +130,11 @@ class ServiceProcesses:
             after_exit="kill",
             detached=True,
             tags={SERVICE_TAG: name},
-            # One that looks like an id is called by its tag alone.
+            # One that looks like an id, as an earlier server let it be called, has its tag alone.
             name=name if is_name(name) else None,
             project=self._kept.project,
             profile=declared.profile,
+            limits=NO_LIMITS if declared.limits is None else declared.limits.to_limits(),
             umask=self._kept.umask,
             nice=self._kept.nice,
         )

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.errors import InvalidRequest
-from outlive.core.identity import NAME_PATTERN
+from outlive.core.identity import NAME_PATTERN, is_name
 from outlive.core.lifecycle import signal_number
 from outlive.operations.requests import MAX_S, Count, ProfileName, ProjectFolder, Seconds, Text
-from outlive.operations.start import check_variables, check_words
+from outlive.operations.start import LimitsRequest, check_variables, check_words
 
 _is_named = re.compile(NAME_PATTERN).fullmatch
 # More than a project of a person has; each service that runs is followed by a client over a connection of its own.
@@ -125,6 +125,7 @@ class ServiceRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_f
     profile: Annotated[
         ProfileName | None, Meta(description="Its sandbox; the server's default, if left out.")
     ] = None
+    limits: Annotated[LimitsRequest | None, Meta(description="Bounds below the server's own.")] = None
 
     def __post_init__(self) -> None:
         """Refuse what could never run."""
@@ -166,6 +167,11 @@ def check_services(services: Mapping[str, ServiceRequest]) -> None:
             text = f"services: {name[:70]!r} is no name of a service."
             hint = "A letter first, then letters, digits, _ . and -, 63 characters at most."
             raise InvalidRequest("invalid_params", text, hint=hint)
+        if not is_name(name):
+            # Its process could not be called so: a word means the same wherever it stands.
+            text = f"services: {name!r} looks like an id, and could not be told from one."
+            hint = f"Call it {unlike_an_id(name)!r}, for instance."
+            raise InvalidRequest("invalid_params", text, hint=hint, details={"service": name})
         for other in service.after:
             if other not in services:
                 raise InvalidRequest(
@@ -176,6 +182,13 @@ def check_services(services: Mapping[str, ServiceRequest]) -> None:
     if ring := _ring(services):
         text = f"services.{ring[0]}.after: {' waits for '.join(ring)}: none of them would ever start."
         raise InvalidRequest("invalid_params", text, details={"service": ring[0], "member": "after"})
+
+
+def unlike_an_id(name: str) -> str:
+    """Return a name like one that looks like an id: "cache-1" for "cache1"."""
+    letters = name.rstrip("0123456789")
+    dashed = f"{letters}-{name[len(letters) :]}"
+    return dashed if letters != name and is_name(dashed) else f"my-{name}"[:63]
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
