@@ -110,6 +110,15 @@ def test_what_the_files_tell_settles_a_process() -> None:
     assert process.end_as(a_row(1, exit_code=5)) == 0
 
 
+def test_an_end_that_was_told_keeps_its_moment() -> None:
+    """The files have the shim's own moment; a start that was sent twice has them read after the doorbell."""
+    process = a_new_process()
+    process.status.absorb(0, 0, 7, 4, Phase.DONE, 0, 0, 0, now_ns=to_ns(START) + 5_000_000)
+    told = process.record
+    assert process.end_as(a_row(1, exit_code=4, pid=7, ended_at=START)) == 0
+    assert process.record.ended_at == told.ended_at != START
+
+
 def test_an_acknowledged_pause_counts_until_the_doorbell_comes() -> None:
     process = a_new_process()
     states = []

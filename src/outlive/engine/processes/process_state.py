@@ -211,12 +211,16 @@ class ProcessState:
         return changes
 
     def end_as(self, ended: "ProcessState") -> int:
-        """Take over an end that is in the files and was in no doorbell; return the `Change` bits. Engine only."""
+        """Take over an end that is in the files and was in no doorbell; return the `Change` bits. Engine only.
+
+        Where a doorbell has told the end meanwhile its moment stays: what was published and filed says that, and the shim's own
+        differs by the way of the doorbell.
+        """
         if self.complete_stdout_bytes is None:
             self.complete_stdout_bytes = ended.complete_stdout_bytes
             self.complete_stderr_bytes = ended.complete_stderr_bytes
         self.started_ns = self.started_ns or ended.started_ns
-        self.ended_ns = ended.ended_ns or self.ended_ns
+        self.ended_ns = self.ended_ns or ended.ended_ns
         self.has_news = True
         return self.absorb(*ended.doorbell)
 
