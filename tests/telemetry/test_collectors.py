@@ -122,6 +122,21 @@ def test_a_collector_that_comes_back_gets_what_waited(observed: Observed) -> Non
 
 
 @pytest.mark.promise("O.dead")
+def test_spans_that_are_refused_for_good_do_not_hold_up_those_behind_them(
+    observed: Observed, collector: Collector
+) -> None:
+    collector.status = 400
+    server = observed()
+    with Client(server.state_dir, start_server=False) as client:
+        client.start("true").wait()
+        _metric(server, 'outlive_telemetry_dropped_total{signal="spans"}', least=1)
+        collector.status = 200
+        process = client.start("true")
+        assert collector.came()[0].attributes["outlive.process_id"] == process.process_id
+    assert "has refused spans" in server.stderr
+
+
+@pytest.mark.promise("O.dead")
 def test_an_ordered_stop_sends_what_waits(observed: Observed, collector: Collector) -> None:
     server = observed(OTEL_BSP_SCHEDULE_DELAY=60_000, OTEL_METRIC_EXPORT_INTERVAL=60_000)
     with Client(server.state_dir, start_server=False) as client:

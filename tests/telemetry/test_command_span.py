@@ -182,6 +182,13 @@ def test_the_whole_command_is_sent_where_the_operator_wants_it() -> None:
     assert span.attributes["process.command_line"] == "deploy ******"
 
 
+def test_a_command_that_is_no_text_is_sent_as_far_as_it_is_one() -> None:
+    """Such words come from a command line in another encoding; protobuf would refuse the whole batch."""
+    span = span_from(_line("echo a\udcffb"), now=_NOW, shows_line=True)
+    assert span is not None
+    assert span.attributes["process.command_line"] == "echo a?b"
+
+
 def test_a_line_on_disk_is_the_same_span_again() -> None:
     span = span_from(_RECORD, now=_NOW)
     assert span is not None

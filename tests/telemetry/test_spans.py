@@ -3,6 +3,7 @@
 import json
 import subprocess
 from functools import partial
+from pathlib import Path
 
 import anyio
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from outlive.client import Client, Output, Process
 from tests.mcp_http.modern_caller import ModernCaller
 from tests.mcp_http.raw_caller import RawCaller, request
+from tests.remote.pairs import Pair
 from tests.support.processes import Gate, wait_file
 from tests.support.rpc import connect
 from tests.support.server import OutliveServer, outlive_command
@@ -140,6 +142,20 @@ def test_the_command_line_and_the_client_say_it_by_their_environment(
         client.start("true").wait()
         client.start("true", traceparent=_OTHER).wait()
     assert [span.parent_id for span in collector.came(3)] == [_PARENT, _PARENT, "b" * 16]
+
+
+@pytest.mark.promise("O.parent")
+def test_on_a_node_a_command_is_a_span_below_the_one_here(collector: Collector, tmp_path: Path) -> None:
+    """Both servers send; the process has one id on both, and a span of its own on each."""
+    sends = ("--otlp-endpoint", collector.url)
+    with Pair(tmp_path, near_args=sends, far_args=sends) as pair, pair.client() as client:
+        client.start("true", backend="far", traceparent=_TRACEPARENT).wait()
+        spans = collector.came(2)
+    here = next(span for span in spans if span.attributes["outlive.backend"] == "far")
+    there = next(span for span in spans if span.attributes["outlive.backend"] == "local")
+    assert (here.trace_id, here.parent_id) == (_TRACE, _PARENT)
+    assert (there.trace_id, there.parent_id) == (_TRACE, here.span_id)
+    assert here.resource["service.instance.id"] != there.resource["service.instance.id"]
 
 
 @pytest.mark.promise("O.child")

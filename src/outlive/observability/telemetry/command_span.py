@@ -87,8 +87,13 @@ def span_from(record: ProcessRecord, *, now: datetime, shows_line: bool = False)
         begun_ns=begun_ns,
         ended_ns=max(begun_ns, to_ns(record.ended_at or now)),  # the clock may have been set back
         is_error=attributes["error.type"] is not None,
-        attributes={name: value for name, value in attributes.items() if value is not None},
+        attributes={name: _plain(value) for name, value in attributes.items() if value is not None},
     )
+
+
+def _plain(value: _Value) -> _Value:
+    """Return a value that protobuf can encode: bytes of a command that are no UTF-8 (PEP 383) become question marks."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def program_of(record: ProcessRecord) -> str:

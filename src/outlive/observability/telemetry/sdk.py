@@ -33,8 +33,10 @@ from opentelemetry.trace.status import Status, StatusCode
 from outlive.config.telemetry_settings import TelemetryPlan
 from outlive.observability.families import Distribution, Family
 from outlive.observability.telemetry.command_span import CommandSpan
+from outlive.observability.telemetry.sender import Verdict
 
 _SCOPE = "outlive"
+_REFUSED = frozenset({"", "HTTP 400", "HTTP 413"})
 
 
 class _Session(requests.Session):
@@ -75,12 +77,17 @@ class Exporters:
         """What came of the last request, in two words."""
         return self._session.last_outcome
 
-    def send_spans(self, spans: Sequence[CommandSpan]) -> bool:
-        """Send those that the sampler wants; return whether nothing is left to send of them."""
+    def send_spans(self, spans: Sequence[CommandSpan]) -> Verdict:
+        """Send those that the sampler wants; return what becomes of all of them."""
         wanted = [made for span in spans if (made := self._made(span)) is not None]
         if self._spans is None or not wanted:
-            return True
-        return self._spans.export(wanted) is SpanExportResult.SUCCESS
+            return "taken"
+        self._session.last_outcome = ""
+        if self._spans.export(wanted) is SpanExportResult.SUCCESS:
+            return "taken"
+        # Without a request it could not even be encoded. The others that a collector refuses for good are faults of its
+        # configuration, which an operator may mend before the spans are too many (OTLP, "Failures").
+        return "refused" if self._session.last_outcome in _REFUSED else "away"
 
     def send_metrics(self, found: Sequence[Family], *, begun_ns: int, now_ns: int) -> bool:
         """Send all metrics as they were at `now_ns`; counters count since `begun_ns`. Return whether they were taken."""

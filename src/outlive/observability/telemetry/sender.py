@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 from outlive.config.telemetry_settings import TelemetryPlan
 from outlive.core.process import ProcessRecord
@@ -30,6 +30,10 @@ _LEFT_FOR_LAST_WORDS_S = 0.5  # of that, for an attempt that is interrupted
 _FIRST_PAUSE_S, _MOST_PAUSE_S = 1.0, 60.0  # after an attempt that failed, doubled each time
 
 
+# What becomes of spans: the collector has them; it is tried again; they are given up, since they would be refused again.
+Verdict = Literal["taken", "away", "refused"]
+
+
 class Exporting(Protocol):
     """What `sdk.Exporters` does, which takes 460 ms to import and is therefore loaded by the thread that sends."""
 
@@ -37,8 +41,8 @@ class Exporting(Protocol):
     def last_outcome(self) -> str:
         """What came of the last request."""
 
-    def send_spans(self, spans: Sequence[CommandSpan]) -> bool:
-        """Send spans; return whether they were taken."""
+    def send_spans(self, spans: Sequence[CommandSpan]) -> Verdict:
+        """Send spans; return what becomes of them."""
 
     def send_metrics(self, found: Sequence[Family], *, begun_ns: int, now_ns: int) -> bool:
         """Send metrics; return whether they were taken."""
@@ -155,17 +159,24 @@ class TelemetrySender:
                 while len(records) < self._most:
                     records.append(self._ended.get_nowait())
             is_open = None not in records
-            now = datetime.now(UTC)
-            spans = [
-                span
-                for record in records
-                if record is not None
-                and not self._file.knows(record.process_id)
-                and (span := span_from(record, now=now, shows_line=self._shows_line)) is not None
-            ]
-            if spans:
-                self._file.add(spans)
-                self._take(spans)
+            try:
+                self._put_down([record for record in records if record is not None])
+            except (
+                Exception
+            ):  # the outermost loop of a thread: one process's fault must not silence the others
+                _logger.exception("spans are lost")
+
+    def _put_down(self, records: Sequence[ProcessRecord]) -> None:
+        now = datetime.now(UTC)
+        spans = [
+            span
+            for record in records
+            if not self._file.knows(record.process_id)
+            and (span := span_from(record, now=now, shows_line=self._shows_line)) is not None
+        ]
+        if spans:
+            self._file.add(spans)
+            self._take(spans)
 
     def _take(self, spans: Sequence[CommandSpan]) -> None:
         """Have spans wait for the sending thread; of more than fit the oldest are given up."""
@@ -222,10 +233,11 @@ class TelemetrySender:
                 found, now_ns = metrics
                 is_taken = exporters.send_metrics(found, begun_ns=self._begun_ns, now_ns=now_ns)
                 self._count("metrics", 1, is_taken=is_taken)
-            if spans and not exporters.send_spans(spans):
+            verdict = exporters.send_spans(spans) if spans else "taken"
+            if verdict == "away":
                 is_taken = False
             elif spans:
-                self._settle(spans)
+                self._settle(spans, is_taken=verdict == "taken")
         except Exception:  # the outermost loop of a thread: what one attempt met must not end the next ones
             _logger.exception("telemetry failed")
             return False
@@ -242,13 +254,15 @@ class TelemetrySender:
         with self._turn:
             (self._sent if is_taken else self._dropped)[signal] += count
 
-    def _settle(self, spans: Sequence[CommandSpan]) -> None:
+    def _settle(self, spans: Sequence[CommandSpan], *, is_taken: bool) -> None:
+        if not is_taken:
+            _logger.warning("the collector has refused spans: they are given up", extra={"count": len(spans)})
         with self._turn:
             for span in spans:
                 # One that was given up meanwhile is counted already; a newer one of the same process is another object.
                 if self._waiting.get(span.process_id) is span:
                     del self._waiting[span.process_id]
-            self._sent["spans"] += len(spans)
+            (self._sent if is_taken else self._dropped)["spans"] += len(spans)
         self._file.settle(span.process_id for span in spans)
 
     def _loaded(self) -> Exporting:
