@@ -57,14 +57,19 @@ async def test_a_server_that_stops_does_not_wait_for_a_command(
     caller = caller_of(door, server)
     terminal = await caller.create()
 
+    begun = anyio.Path(tmp_path) / "begun"
+
     async def left_alone() -> None:
         with contextlib.suppress(Refused, OSError, HTTPException, WebSocketException):
-            gave = await caller.run(terminal, "echo begun; sleep 6; echo ended; (exit 8)", wait_s=60)
+            gave = await caller.run(terminal, f"touch {begun}; sleep 6; echo ended; (exit 8)", wait_s=60)
             assert not gave["is_complete"]
 
     async with anyio.create_task_group() as group:
         group.start_soon(left_alone)
-        await anyio.sleep(0.7)
+        # A command that was not typed yet would never run, and the shell would be ready with 0.
+        with anyio.fail_after(20):
+            while not await begun.exists():  # noqa: ASYNC110 - a file has no event
+                await anyio.sleep(0.02)
         with anyio.fail_after(15):
             assert await anyio.to_thread.run_sync(server.stop) == 0
     await anyio.to_thread.run_sync(server.start)
