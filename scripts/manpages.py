@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from outlive import __version__
-from outlive.cli.help.examples import EXAMPLES
+from outlive.cli.help.examples import examples_of
 from outlive.cli.help.man_page import man_page
 from outlive.cli.program import PROGRAM, Group, parameters_of
 
@@ -25,13 +25,14 @@ def pages(group: Group = PROGRAM, path: str = PROGRAM.name) -> Iterator[tuple[st
         if isinstance(one, Group):
             yield from pages(one, called)
             continue
-        action = one.action
-        about = f"{one.about}\n\n{action.more}" if action.more else one.about
-        examples = EXAMPLES.get(called.removeprefix(f"{PROGRAM.name} "), ())
-        yield (
-            _file(called),
-            man_page(called, about, action.parameters, version=__version__, examples=examples),
+        page = man_page(
+            called,
+            one.explanation,
+            one.action.parameters,
+            version=__version__,
+            examples=examples_of(called),
         )
+        yield _file(called), page
 
 
 def _file(path: str) -> str:

@@ -11,10 +11,11 @@ import pytest
 from outlive.cli.help.examples import EXAMPLES
 from outlive.cli.help.help_page import group_page
 from outlive.cli.parser import parse
-from outlive.cli.program import PROGRAM, Group, Verb
+from outlive.cli.program import PROGRAM, Group
 from outlive.core.errors import SLUGS
 from outlive.core.hints import worded
 from scripts.manpages import main, pages
+from tests.cli.forked_calls import verbs_of
 from tests.cli.launching import run
 
 _SCREEN = 64  # lines
@@ -31,18 +32,7 @@ _WORDS_OF_OTHERS = (
 )
 
 
-def _paths(group: Group, path: str = "") -> dict[str, Verb]:
-    found: dict[str, Verb] = {}
-    for one in group.verbs:
-        called = f"{path} {one.name}".strip()
-        if isinstance(one, Verb):
-            found[called] = one
-        else:
-            found |= _paths(one, called)
-    return found
-
-
-_VERBS = _paths(PROGRAM)
+_VERBS = verbs_of(PROGRAM)
 
 
 def test_the_help_fits_a_screen_and_groups_every_verb_by_task() -> None:

@@ -27,6 +27,11 @@ class Verb(NamedTuple):
         assert isinstance(action, Action)
         return action
 
+    @property
+    def explanation(self) -> str:
+        """The sentence, and the paragraphs behind it: what help and manual pages begin with."""
+        return f"{self.about}\n\n{more}" if (more := self.action.more) else self.about
+
 
 class Group(NamedTuple):
     """Verbs behind a common word."""

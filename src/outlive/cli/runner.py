@@ -79,12 +79,11 @@ def _run_verb(verb: Verb, path: str, words: Sequence[str]) -> int:
         return _call(action, given, path)
     except HelpAsked:
         # Start-up time: it breaks lines, which takes `textwrap`.
-        from outlive.cli.help.examples import EXAMPLES  # noqa: PLC0415
+        from outlive.cli.help.examples import examples_of  # noqa: PLC0415
         from outlive.cli.help.help_page import help_page  # noqa: PLC0415
 
-        about = f"{verb.about}\n\n{action.more}" if action.more else verb.about
-        examples = EXAMPLES.get(path.removeprefix(f"{NAME} "), ())
-        sys.stdout.write(help_page(path, about, action.parameters, examples=examples))
+        page = help_page(path, verb.explanation, action.parameters, examples=examples_of(path))
+        sys.stdout.write(page)
         return 0
     except UsageError as error:
         return _refuse(path, action.parameters, error, is_group=False)

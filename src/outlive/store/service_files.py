@@ -14,6 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from outlive.core.layout import Layout
+from outlive.core.process import Owner
 from outlive.operations.services.machine import ServiceState
 
 _logger = logging.getLogger(__name__)
@@ -51,6 +52,10 @@ class KeptStack(msgspec.Struct, kw_only=True):
     def place(self) -> tuple[str, str]:
         """What names it."""
         return self.principal, self.folder
+
+    def start_as(self, owner: Owner) -> None:
+        """Have what is started from now on be bounded as a caller of this principal is."""
+        self.inside, self.is_admin = owner.inside, owner.is_admin
 
 
 class ServiceFiles:

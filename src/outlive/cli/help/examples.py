@@ -1,4 +1,4 @@
-"""Command lines that work, by verb: help pages and man pages end with them. Data only; a test has the parser read each."""
+"""Command lines that work, by verb: help pages and man pages end with them. A test has the parser read each."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -131,3 +131,8 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         "audit begin": (("outlive audit begin", ""),),
     }
 )
+
+
+def examples_of(path: str) -> tuple[tuple[str, str], ...]:
+    """Return the examples of a verb by all its words: `outlive terminal ls`."""
+    return EXAMPLES.get(path.partition(" ")[2], ())

@@ -103,7 +103,7 @@ class Services:
 
         def change(stack: Stack, now: float) -> list[Effect]:
             kept.project, kept.environment = request.project or request.folder, dict(request.environment)
-            kept.inside, kept.is_admin = owner.inside, owner.is_admin
+            kept.start_as(owner)
             kept.umask, kept.nice = parse_umask(request.umask), request.nice
             return stack.up(request.services, request.names, now)
 
@@ -135,10 +135,9 @@ class Services:
         kept = runner.kept
 
         def change(stack: Stack, now: float) -> list[Effect]:
-            if (
-                owner.inside is not None
-            ):  # what it has started is bounded as it is itself, also where another caller has declared it
-                kept.inside, kept.is_admin = owner.inside, owner.is_admin
+            # What a process has started is bounded as it is itself, also where another caller has declared it.
+            if owner.inside is not None:
+                kept.start_as(owner)
             return stack.restart(names, now)
 
         return await self._change(runner, change, "services_restart", owner)
