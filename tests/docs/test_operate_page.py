@@ -58,7 +58,7 @@ async def test_the_consoles_say_what_the_page_shows(tmp_path: Path, state: Path,
     for command, answer in shown:
         done = console.run(command, **env)
         assert done.returncode == 0, done.stderr
-        told = (done.stdout + done.stderr).replace(str(tmp_path), "/home/me")
+        told = (done.stdout + done.stderr).replace(str(tmp_path), "/srv/outlive")
         said = [line for line in _shape(told) if not line.startswith("outlive:")]
         assert said == _shape(answer), command
 
