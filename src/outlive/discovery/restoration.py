@@ -20,6 +20,7 @@ from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import unusable
 from outlive.keeper.common.disk import FULL
+from outlive.keeper.common.files import sync_folder
 from outlive.keeper.common.folder_identity import make_copy
 from outlive.keeper.common.locks import holder_of, take_lock
 from outlive.keeper.common.spawn import hit
@@ -144,9 +145,9 @@ def _exchange(layout: Layout, new: str) -> None:
         os.rename(f"{new}/{name}", f"{root}/{name}")
         hit("restore.moved")
     os.rmdir(new)
-    _sync(root)
+    sync_folder(root)
     os.unlink(layout.restore_mark)
-    _sync(root)
+    sync_folder(root)
     hit("restore.done")
     shutil.rmtree(old, ignore_errors=True)
 
@@ -160,7 +161,7 @@ def _write_mark(layout: Layout) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-    _sync(layout.root)
+    sync_folder(layout.root)
 
 
 def _remove(path: str) -> None:
@@ -169,11 +170,3 @@ def _remove(path: str) -> None:
     else:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-
-
-def _sync(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

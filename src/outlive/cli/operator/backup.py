@@ -21,7 +21,7 @@ from outlive.core.errors import ConfigInvalid, InvalidRequest, LimitExceeded
 from outlive.discovery.restoration import restore as restored
 from outlive.discovery.state_folder import layout_of, own_folder, path_of
 from outlive.keeper.common.disk import FULL
-from outlive.keeper.common.files import read_journal
+from outlive.keeper.common.files import read_journal, sync_folder
 from outlive.store.backup.backup_reader import read_backup
 from outlive.store.backup.backup_writer import count_processes, write_backup
 from outlive.store.backup.contents import Contents
@@ -193,16 +193,8 @@ def _to_file(file: str, write: Callable[[BinaryIO], Contents], *, replace: bool)
         with contextlib.suppress(OSError):
             os.unlink(new)
         raise
-    _sync(folder)
+    sync_folder(folder)
     return contents, size
-
-
-def _sync(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 @contextlib.contextmanager

@@ -54,6 +54,15 @@ def read_any(path: str) -> bytes:
         os.close(fd)
 
 
+def sync_folder(folder: str) -> None:
+    """Write the names in a folder to the disk: after a power cut a file that was renamed there has its new name (fsync(2), NOTES)."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def remove_folder(folder: str) -> None:
     """Remove a folder that holds only files; a missing one is no error."""
     with contextlib.suppress(OSError):
