@@ -126,7 +126,7 @@ def test_the_command_line_takes_limits(server: OutliveServer) -> None:
         ),
         (["memory=much"], "--limit 'memory=much': a size is a number of bytes"),
         (["files"], "--limit 'files': a limit is NAME=VALUE"),
-        (["cpu=0.2"], "--limit 'cpu=0.2': processor time is counted in whole seconds"),
+        (["cpu=0.2"], "--limit 'cpu=0.2': one second or more is needed"),
     ):
         refused = ran(*words)
         assert (refused.returncode, refused.stdout) == (125, ""), words

@@ -86,6 +86,7 @@ class NotifySettings:
         parse_seconds_bound,
         "off",
         "Notify, for processes that ask for it, when one has written nothing for so long; once until it writes again. off: never.",
+        unit="seconds",
         flag="--notify-silence",
         example="10m",
     )
@@ -94,6 +95,7 @@ class NotifySettings:
         parse_size_bound,
         "off",
         "Notify when less than this is free on the state folder's file system; once until there is more again. off: never.",
+        unit="bytes",
         flag="--notify-disk",
         example="2G",
     )

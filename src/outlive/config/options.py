@@ -134,7 +134,7 @@ def parse_seconds_bound(text: str) -> float | None:
         return None
     seconds = parse_seconds(text)
     if seconds < 1:
-        raise ValueError("processor time is counted in whole seconds: 1 or more is needed")
+        raise ValueError("one second or more is needed")
     return seconds
 
 
