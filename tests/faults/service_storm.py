@@ -59,19 +59,19 @@ def _declared(folder: Path) -> dict[str, dict[str, Any]]:
 
     backoff = {"first": _FIRST_S, "most": _MOST_S}
     stays = {
-        f"stays{number}": {"command": body(f"stays{number}", _LINES, -1), "restart": "always"}
+        f"stays-{number}": {"command": body(f"stays-{number}", _LINES, -1), "restart": "always"}
         for number in range(3)
     }
     crashes = {
-        f"crashes{number}": {
-            "command": body(f"crashes{number}", _LINES * number, 1),
+        f"crashes-{number}": {
+            "command": body(f"crashes-{number}", _LINES * number, 1),
             "restart": "on-failure" if number % 2 else "always",
             "backoff": backoff,
         }
         for number in range(4)
     }
     job = {"command": body("job", 5, 0), "ready": {"exit": True}}
-    last = {"command": body("last", 5, -1), "after": ["job", "stays0"], "ready": {"text": "last 4"}}
+    last = {"command": body("last", 5, -1), "after": ["job", "stays-0"], "ready": {"text": "last 4"}}
     return {**stays, **crashes, "job": job, "last": last}
 
 
@@ -159,7 +159,7 @@ def service_storm(state_dir: Path, *, kills: int, seed: int) -> ServiceReport:
 
 def _check_that_all_goes_on(folder: Path, report: ServiceReport) -> None:
     """What crashes has one more run after the last blow."""
-    names = ("crashes0", "crashes1", "crashes2", "crashes3")
+    names = ("crashes-0", "crashes-1", "crashes-2", "crashes-3")
     before = {name: len(_begins(folder, name)) for name in names}
 
     def late() -> list[str]:
@@ -177,7 +177,7 @@ def _check(client: Client, folder: Path, declared: dict[str, dict[str, Any]], re
         "the last service",
         patience_s=_PATIENCE_S,
     )
-    for name in ("stays0", "stays1", "stays2", "last"):
+    for name in ("stays-0", "stays-1", "stays-2", "last"):
         if (count := len(_begins(folder, name))) != 1:
             report.faults.append(f"{name} has begun {count} times")
     client.services.down(str(folder), grace_s=0)
