@@ -34,7 +34,9 @@ def _run(
     command += ["--exclude-checks", "positive_data_acceptance"]
     # Streams do not end while a command runs.
     command += ["--exclude-path-regex", without, *options]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    ran = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+    )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "Test cases:" in ran.stdout
 
