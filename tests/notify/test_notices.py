@@ -1,6 +1,7 @@
 """Notices of a real server to a real endpoint: what is said, when, and what is never said."""
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -154,7 +155,9 @@ async def test_a_start_that_the_keeper_reads_only_after_its_server_was_killed_is
             await asyncio.to_thread(server.kill)
             await asyncio.to_thread(server.start)
         finally:
-            os.kill(supervisor, signal.SIGCONT)
+            # On a full machine the guardian has ended a supervisor that rested for so long; then the client's repetition counts.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(supervisor, signal.SIGCONT)
         (got,) = await endpoint.came(1)
         assert (got["event"], got["exit_code"]) == ("failure", 6)
         await asyncio.gather(start, return_exceptions=True)  # repeated under its id, it starts nothing twice
