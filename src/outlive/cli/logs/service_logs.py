@@ -40,10 +40,7 @@ def show_services(client: Client, layout: Layout, stack: StackInfo, view: LogVie
     else:
         for one in stack.services:
             if one.process_id is not None:
-                with _shower(
-                    client, layout, one.process_id, view, _NamedPrinter(printer, one.name)
-                ) as shower:
-                    shower.show()
+                _show(client, layout, one.process_id, view, _NamedPrinter(printer, one.name))
             printer.finish(one.name)
         code = 0
     return code or (_NOTHING if view.grep is not None and not printer.has_printed else 0)
