@@ -78,9 +78,9 @@ class TelemetrySender:
         self._about = (version, instance)
         self._shows_line = shows_line
         # As the SDK's own batch processor has them ("Batch LogRecord and Span Processor" of its environment variables).
-        self._delay_s = _number(environ, "OTEL_BSP_SCHEDULE_DELAY", 5000) / 1000
-        self._most = _number(environ, "OTEL_BSP_MAX_QUEUE_SIZE", 2048)
-        self._batch = min(_number(environ, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512), self._most)
+        self._delay_s = positive_number(environ, "OTEL_BSP_SCHEDULE_DELAY", 5000) / 1000
+        self._most = positive_number(environ, "OTEL_BSP_MAX_QUEUE_SIZE", 2048)
+        self._batch = min(positive_number(environ, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512), self._most)
         self._file = SpanFile(path, most=self._most)
         self._ended: queue.SimpleQueue[ProcessRecord | None] = queue.SimpleQueue()
         self._turn = threading.Condition()
@@ -275,6 +275,7 @@ class TelemetrySender:
         return self._exporters
 
 
-def _number(environ: Mapping[str, str], name: str, default: int) -> int:
+def positive_number(environ: Mapping[str, str], name: str, default: int) -> int:
+    """Return what one of OpenTelemetry's variables says; `default` where it is no whole number above zero."""
     text = environ.get(name, "").strip()
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else default

@@ -20,11 +20,11 @@ from outlive.core.events import Event, ProcessCompleted
 from outlive.core.layout import Layout
 from outlive.engine import Engine
 from outlive.observability.families import Family
-from outlive.observability.telemetry.sender import TelemetrySender
+from outlive.observability.telemetry.sender import TelemetrySender, positive_number
 
 _logger = logging.getLogger(__name__)
 
-_INTERVAL_S = 60.0  # between two sets of metrics, as the SDK has it
+_INTERVAL_MS = 60_000  # between two sets of metrics, as the SDK has it
 # An end is put down within 0.1 s, on a machine that hardly responds within seconds. What was put down is known, and not sent again.
 _OVERLAP = timedelta(seconds=10)
 # Servers without a collector may have run in between: what ended under them is no news.
@@ -54,7 +54,7 @@ class Telemetry:
         """
         self._engine = engine
         self._plan = plan
-        self._interval_s = _interval_s(environ)
+        self._interval_s = positive_number(environ, "OTEL_METRIC_EXPORT_INTERVAL", _INTERVAL_MS) / 1000
         self._stack = contextlib.AsyncExitStack()
         self._tasks: asyncio.TaskGroup | None = None
         self._sender = TelemetrySender(
@@ -117,8 +117,3 @@ class Telemetry:
 def _instance(layout: Layout) -> str:
     """Return what tells the server of this state folder from others: nothing that a path or a host's name could be read from."""
     return hashlib.blake2b(os.fsencode(f"{os.uname().nodename} {layout.root}"), digest_size=16).hexdigest()
-
-
-def _interval_s(environ: Mapping[str, str]) -> float:
-    text = environ.get("OTEL_METRIC_EXPORT_INTERVAL", "").strip()
-    return int(text) / 1000 if text.isascii() and text.isdigit() and int(text) > 0 else _INTERVAL_S
