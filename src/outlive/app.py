@@ -235,7 +235,7 @@ class Application:
                     NoticeSender(
                         engine,
                         self._channels,
-                        layout=Layout(settings.state_dir),
+                        layout=self._layout,
                         alerting=alerting,
                         shows_last_line=shows_line,
                     )

@@ -112,7 +112,7 @@ def explained(
     """
     # Judged together, as the server does it: another principal's process may be the newer one that pushes ours out.
     ended = list(candidates)
-    mine = {one.process_id: one for one in ended}.keys() & set(ours)
+    mine = {one.process_id for one in ended}.intersection(ours)
     doomed = judge(ended, rule, now_ns=clock.now_ns)
     # The age counts by retention's own clock, which a wall clock that was set wrong does not move.
     oldest = min((one.ended_ns for one in ended), default=clock.now_ns)

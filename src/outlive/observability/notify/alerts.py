@@ -21,6 +21,7 @@ from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine
 from outlive.keeper.common.disk import Reserve
+from outlive.keeper.common.files import write_whole
 from outlive.observability.notify.notice import DiskNotice, ProcessNotice
 
 _SHARE = 4  # looks within the time that makes a silence: it is noticed at most a quarter late
@@ -147,13 +148,7 @@ class DiskAlert:
             return None
 
     def _write(self, since: datetime, *, is_told: bool) -> None:
-        def write() -> None:
-            new = f"{self._layout.disk_alert}.new"
-            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with open(fd, "w", encoding="utf-8") as file:
-                json.dump({"since": since.isoformat(), "told": is_told}, file)
-            os.rename(new, self._layout.disk_alert)
-
+        content = json.dumps({"since": since.isoformat(), "told": is_told}).encode()
         # The disk may be full by now: the reserve is for such records. Without the file the next server says it again.
         with contextlib.suppress(OSError):
-            Reserve(self._layout.root).fit(write)
+            Reserve(self._layout.root).fit(lambda: write_whole(self._layout.disk_alert, content))
