@@ -1,7 +1,6 @@
 """One file that a verb changes for the user: shown as a diff, backed up, replaced in one piece."""
 
 import contextlib
-import difflib
 import itertools
 import os
 import shutil
@@ -30,6 +29,8 @@ class FileChange:
     @property
     def diff(self) -> str:
         """The change as a unified diff; empty when there is none."""
+        import difflib  # noqa: PLC0415 -- completion imports this file, and shows no difference
+
         old, new = ((text or "").splitlines(keepends=True) for text in (self.old, self.new))
         before = "/dev/null" if self.old is None else self.path
         after = "/dev/null" if self.new is None else self.path

@@ -7,7 +7,6 @@ link or a script on the PATH outside of it stays. So that one is preferred where
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 
 _COMMAND = "outlive"
@@ -43,6 +42,8 @@ def program_words() -> list[str]:
 
 def short_lived(path: str, environ: Mapping[str, str]) -> str | None:
     """Return the temporary folder or cache that the path lies in, None where it lies in none."""
+    import tempfile  # noqa: PLC0415 -- completion imports this file, and asks nothing of the kind
+
     home = environ.get("HOME", "")
     folders = [environ.get(name, "") for name in _CACHE_VARIABLES]
     folders += [*_TEMPORARY, tempfile.gettempdir(), f"{home}/.cache" if home else ""]
