@@ -6,7 +6,7 @@ Ids are stable: a promise may gain sub-ids ("S0.6.utf8"), it never changes its m
 S0 = JSON-RPC over WebSocket, S1 = command tools, S3 = terminal bridge, S4 = MCP and process management,
 C = the Python client, R = REST, M = one endpoint for raw and official MCP clients, W = words that mean the same everywhere,
 T = a terminal over WebSocket, A = access, F = faults of the machine, N = notices, V = services,
-O = OpenTelemetry.
+O = OpenTelemetry, U = the page.
 """
 
 from collections.abc import Mapping
@@ -26,6 +26,7 @@ from tests.promised import (
     telemetry,
     terminal,
     terminals,
+    web,
 )
 
 Door = Literal[
@@ -41,6 +42,7 @@ Door = Literal[
     "notices",
     "services",
     "telemetry",
+    "web",
 ]
 DOORS: frozenset[str] = frozenset(get_args(Door))
 
@@ -59,6 +61,7 @@ BUILT_DOORS: frozenset[Door] = frozenset(
         "notices",
         "services",
         "telemetry",
+        "web",
     }
 )
 
@@ -85,6 +88,7 @@ _BY_DOOR: Mapping[Door, Mapping[str, str]] = {
     "notices": notices.SENTENCES,
     "services": services.SENTENCES,
     "telemetry": telemetry.SENTENCES,
+    "web": web.SENTENCES,
 }
 
 PROMISES: tuple[Promise, ...] = tuple(

@@ -7,7 +7,8 @@ import importlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Self
 
 from starlette.requests import Request
@@ -34,6 +35,7 @@ from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.problems import DOCS_PATH
 from outlive.frontends.terminal.door import PATH as TERMINAL_PATH
 from outlive.frontends.terminal.door import TerminalFrontend, send_refusal
+from outlive.frontends.web.door import WebFrontend
 from outlive.late_services import SentTelemetry, mcp_service, rest_service, telemetry
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
@@ -52,8 +54,9 @@ from outlive.server.access.guard import Guard, Names
 from outlive.server.access.peers import Peers
 from outlive.server.error_formats import ErrorFormats
 from outlive.server.http.boundary import AuditedErrors, ErrorBoundary
-from outlive.server.http.front_page import HEALTH_PATH, front_routes, unknown_path
+from outlive.server.http.front_page import HEALTH_PATH, JsonDocument, health_route, unknown_path
 from outlive.server.http.http_server import Timed
+from outlive.server.http.listeners import local_address
 from outlive.server.http.tls import certificate_names
 from outlive.server.limiters import RateLimiter, counting
 from outlive.store.audit.audit_trail import AuditTrail
@@ -80,7 +83,7 @@ class Application:
         layout: Layout,
         *,
         working_folder: str,
-        bridge_port: int | None = None,
+        ports: Mapping[str, int] = MappingProxyType({}),
         extend_mcp: Callable[[Any], None] | None = None,
     ) -> None:
         """Build everything; nothing is opened.
@@ -89,7 +92,7 @@ class Application:
             settings: What the user chose.
             layout: The state folder.
             working_folder: Where commands run by default.
-            bridge_port: Where the bridge listens; None: at no TCP port.
+            ports: Where each frontend listens, by its name; those that are not there listen at no TCP port.
             extend_mcp: Adds handlers to the MCP SDK's server; the conformance suite's fixtures come in here.
         """
         self._settings = settings
@@ -124,8 +127,14 @@ class Application:
         )
         own_uid = os.getuid()
         self._peers = Peers(layout, own_uid=own_uid, living=engine.queries.may_live)
-        self._bridge_port = bridge_port
+        self._bridge_port = ports.get("bridge")
         self._bridge = self._bridge_door(settings, layout, own_uid)
+        self._web = WebFrontend(
+            layout,
+            address=local_address(ports, settings.host, has_tls=bool(settings.tls_cert)),
+            front=JsonDocument(self._describe, headers=((b"vary", b"accept"),)),
+            events=engine.events,
+        )
         self.routes = self._all_routes()
         self._tokens = TokenBook(TokenFile(layout), engine.grants.find, known=engine.queries.known)
         self.asgi: ASGIApp = self._guarded(settings, self._entry(settings, own_uid))
@@ -177,7 +186,8 @@ class Application:
 
     def _all_routes(self) -> list[BaseRoute]:
         return [
-            *front_routes(self._describe, self._health),
+            *self._web.routes(),
+            health_route(self._health),
             *self._jsonrpc.routes(),
             *self._terminal.routes(),
             *self._mcp.routes(),
@@ -244,6 +254,7 @@ class Application:
             await self._stack.enter_async_context(self._mcp)
             await self._stack.enter_async_context(self._rest)
             await self._stack.enter_async_context(self._bridge)
+            await self._stack.enter_async_context(self._web)
         except BaseException:
             await self._stack.aclose()
             raise

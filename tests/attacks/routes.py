@@ -15,7 +15,14 @@ from outlive.frontends.rest.service import RestService
 _PLACEHOLDERS = {
     "{process_id}": "01k9zq3v8d4t6r2m5x7b1n0c9f",
     "{terminal_id}": "01k9zq3v8d4t6r2m5x7b1n0c9f",
+    "{file:path}": "app.js",
 }
+# What every caller may see that comes from no foreign page: that the server lives, and the page's files, which hold no data.
+PUBLIC = frozenset(
+    (method, path)
+    for method in ("GET", "HEAD")
+    for path in ("/health", "/ui/app.js", "/ui/codes", "/ui/session")
+)
 
 
 @functools.cache

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from tests.attacks.attacking import Requests, ask, create_token, knock_as_nobody, needs_second_user
-from tests.attacks.routes import all_routes
+from tests.attacks.routes import PUBLIC, all_routes
 from tests.support.raw import upgrade
 from tests.support.server import OutliveServer
 
@@ -25,7 +25,7 @@ _PROXY_HEADERS = [
 @needs_second_user
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_another_user_on_loopback_is_let_in_with_a_token_only(besieged: OutliveServer, host: str) -> None:
-    """Of every port and every route there is; only /health says to all that the server lives."""
+    """Of every port and every route there is; only what is public is answered."""
     ports, routes = besieged.ready["ports"], all_routes()
     for door, port in ports.items():
         for token in ("", "olv_" + "A" * 43):
@@ -34,7 +34,7 @@ def test_another_user_on_loopback_is_let_in_with_a_token_only(besieged: OutliveS
                 for route, status in knock_as_nobody(port, routes, host=host, token=token).items()
                 if status != 401
             }
-            assert let_in <= {("GET", "/health"), ("HEAD", "/health")}, (door, token)
+            assert let_in <= PUBLIC, (door, token)
     token = create_token(besieged, "read")
     answers = knock_as_nobody(ports["rest"], routes, host=host, token=token)
     assert answers["GET", "/v1/processes"] == 200
@@ -85,7 +85,7 @@ def test_a_page_of_the_server_itself_has_to_show_a_token_on_every_route(besieged
     """But where it may say hello: `test_local_pages`."""
     port = besieged.ready["ports"]["rest"]
     for method, path in all_routes():
-        if path == "/mcp" or (method, path) == ("GET", "/health"):
+        if path == "/mcp" or (method, path) in PUBLIC:
             continue
         if method == "WEBSOCKET":
             headers = {"Origin": f"http://localhost:{besieged.port}"}

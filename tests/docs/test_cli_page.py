@@ -59,6 +59,7 @@ _GO_ON = {
         ("## `outlive audit`", [["audit", verb] for verb in ("show", "verify")]),
         ("## `outlive install`, `uninstall`", [["install"], ["uninstall"]]),
         ("## `outlive service`", [["service", verb] for verb in ("install", "uninstall", "status")]),
+        ("## `outlive ui`", [["ui"]]),
         ("## `outlive completion`", [["completion"]]),
     ],
 )

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from starlette.routing import Router, WebSocketRoute
+from starlette.routing import Route, Router, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as ASGIScope
 from starlette.websockets import WebSocket
 
 from outlive.policy.access import Access, Scope
-from outlive.server.http.front_page import front_routes, unknown_path
+from outlive.server.http.front_page import JsonDocument, health_route, unknown_path
 from outlive.server.limiters import RateLimiter, counting
 from tests.frontends.serving import admitted, served
 from tests.support.raw import http_get
@@ -31,7 +31,8 @@ def _application(rate: float | None = None) -> ASGIApp:
             await websocket.send_text(str(len(text)))
 
     routes = [
-        *front_routes(lambda: {"name": "outlive"}, lambda: {"status": "ok"}),
+        Route("/", JsonDocument(lambda: {"name": "outlive"})),
+        health_route(lambda: {"status": "ok"}),
         WebSocketRoute("/ws", echo),
     ]
     app = Router(routes, default=unknown_path(routes))

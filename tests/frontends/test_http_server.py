@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 import websockets
-from starlette.routing import Router, WebSocketRoute
+from starlette.routing import Route, Router, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from outlive.core.errors import ConfigInvalid
 from outlive.server.access.guard import Guard
 from outlive.server.http.boundary import ErrorBoundary
-from outlive.server.http.front_page import front_routes, unknown_path
+from outlive.server.http.front_page import JsonDocument, health_route, unknown_path
 from outlive.server.http.http_server import HttpProtocol
 from outlive.server.http.listeners import Listeners, open_port
 from tests.frontends.serving import entry, served
@@ -72,7 +72,8 @@ async def _talk(websocket: WebSocket) -> None:
 
 def _application() -> ASGIApp:
     routes = [
-        *front_routes(lambda: {"name": "outlive"}, lambda: {"status": "ok"}),
+        Route("/", JsonDocument(lambda: {"name": "outlive"})),
+        health_route(lambda: {"status": "ok"}),
         WebSocketRoute("/ws", _talk),
     ]
     return Guard(ErrorBoundary(Router(routes, default=unknown_path(routes))), entry(Path("/nowhere")))

@@ -18,7 +18,7 @@ from outlive.server.access import authenticator as entry_module
 from outlive.server.access import peers as peers_module
 from outlive.server.access.guard import Guard
 from outlive.server.access.peers import Looks
-from outlive.server.http.front_page import front_routes
+from outlive.server.http.front_page import health_route
 from tests.frontends.serving import entry, served
 from tests.support.raw import http_get
 
@@ -49,7 +49,7 @@ async def _talk(websocket: WebSocket) -> None:
 
 
 def _application(folder: Path) -> ASGIApp:
-    routes = [*front_routes(dict, lambda: {"status": "ok"}), WebSocketRoute("/ws", _talk)]
+    routes = [health_route(lambda: {"status": "ok"}), WebSocketRoute("/ws", _talk)]
     return Guard(Router(routes), entry(folder, lambda: [(None, "p1")]))
 
 

@@ -11,8 +11,8 @@ from scripts.measure import house
 _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
-    "python files": 505,
-    "code lines": 61_000,
+    "python files": 509,
+    "code lines": 61_500,
     "people as subjects": 9,
     "modules named by a gerund": 0,
     "files under 40 lines": 8,
@@ -20,7 +20,7 @@ _AT_MOST = {
     "most files in a folder": 16,
     "classes of more than 15 public methods": 0,
     "most public methods of a class": 15,
-    "callables handed to constructors": 100,
+    "callables handed to constructors": 101,
     "constructors of more than two callables": 1,
     "files called settings.py": 2,
     "rings in C": 0,

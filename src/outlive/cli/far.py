@@ -29,6 +29,7 @@ _OF_THIS_MACHINE = frozenset(
         "serve",
         "service",
         "token",
+        "ui",
         "uninstall",
         "up",
     }

@@ -151,7 +151,11 @@ PROGRAM = Group(
             "Put a backup into a state folder. Nothing is started by it.",
             "operator.backup:restore",
         ),
-        Verb("open", "Say where outlive can be looked at.", "machine.doctor:show_places"),
+        Verb(
+            "ui",
+            "Open the page of your processes in a browser. It starts the server if there is none.",
+            "verbs.ui:ui",
+        ),
         Verb(
             "doctor",
             "Show what this machine offers, and what is degraded. Of each, to what, and what to do about it.",
@@ -308,7 +312,7 @@ PROGRAM = Group(
             "answer rerun pause resume kill signal inspect stats events tag rm prune df terminal",
         ),
         ("Agents and approvals", "install uninstall approvals approve deny"),
-        ("This machine and its server", "open serve service doctor config completion mcp keeper"),
+        ("This machine and its server", "ui serve service doctor config completion mcp keeper"),
         ("Operators", "backup restore policy token audit containers"),
     ),
 )

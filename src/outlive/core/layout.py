@@ -196,6 +196,11 @@ class Layout:
         return f"{self.root}/tokens.lock"
 
     @property
+    def ui(self) -> str:
+        """Folder of the files that open the page of outlive's own in a browser, each for a minute."""
+        return f"{self.root}/ui"
+
+    @property
     def bridge(self) -> str:
         """The terminals in VS Code that the bridge knows, with their owners."""
         return f"{self.root}/bridge.json"

@@ -78,6 +78,7 @@ _ALL = (
         "disk",
         "Say what takes the state folder's disk, by project and state, and what retention will remove.",
     ),
+    _reads("ui_code", "Make a file that opens the page of the caller's processes in a browser, once."),
     _reads("health", "Say how the server is."),
 )
 OPERATIONS: Mapping[str, Operation] = MappingProxyType({one.name: one for one in _ALL})

@@ -54,13 +54,15 @@ class Access:
     `principal` owns what is started: "uid:1000" for this user on this machine, "token:<name>" for a token, "page:<origin>" for a
     page without one. `address` says where the caller is, for the audit log ("unix pid 4711", "127.0.0.1:50124"). `inside` is
     the process of ours in whose tree the caller lives, None for every other caller: what a caller inside starts never has a
-    weaker profile than that process.
+    weaker profile than that process. `is_socket_user`: the kernel's word alone let it in, over the state folder's Unix socket; no
+    token, no key and no page did.
     """
 
     principal: str
     scope: Scope
     address: str = ""
     inside: str | None = None
+    is_socket_user: bool = False
 
     def owner(
         self,

@@ -1,6 +1,7 @@
 """The file of a state folder's access tokens: `TokenFile`. A token's secret is shown once and never stored.
 
-A program that creates or revokes a token writes the whole file, under a lock; no server has to run. The server only reads it.
+A program that creates or revokes a token writes the whole file, under a lock; no server has to run. The server reads it, and adds
+the tokens of pages that it lets in.
 What a token allows is decided in `policy.access`.
 """
 
@@ -17,6 +18,7 @@ from outlive.policy.access import NAME, PREFIX, Scope, Token, decode_tokens, dig
 
 _SECRET_BYTES = 32  # 256 bits: cannot be guessed
 _PRIVATE = 0o600
+_PAGE = "page"  # page-1, page-2: tokens of pages that `outlive ui` has opened
 
 
 class TokenFile:
@@ -47,10 +49,11 @@ class TokenFile:
         now: datetime,
         expires_at: datetime | None = None,
         acts_as_user: bool = False,
+        stem: str = "token",
     ) -> tuple[Token, str]:
         """Add a token and return it with its secret, which cannot be shown again.
 
-        Without a name it gets the first free one of token-1, token-2 and so on.
+        Without a name it gets the first free one of token-1, token-2 and so on, or of another `stem`.
 
         Raises:
             InvalidRequest: The name is taken or cannot be one.
@@ -70,7 +73,9 @@ class TokenFile:
                 raise InvalidRequest(
                     "invalid_params", text, hint=f"Revoke it: `outlive token revoke {name}`."
                 )
-            chosen = name or next(one for n in range(1, len(taken) + 2) if (one := f"token-{n}") not in taken)
+            chosen = name or next(
+                one for n in range(1, len(taken) + 2) if (one := f"{stem}-{n}") not in taken
+            )
             made.append(
                 Token(
                     name=chosen,
@@ -85,6 +90,23 @@ class TokenFile:
 
         self._change(add)
         return made[0], secret
+
+    def create_for_page(self, scope: Scope, *, now: datetime, expires_at: datetime) -> tuple[Token, str]:
+        """Add the token of a page that acts as the user, and forget those of earlier pages that have expired.
+
+        Such a token has no processes of its own, so a later one may have its name.
+
+        Raises:
+            StoreCorrupt: The file is damaged.
+        """
+        self._change(
+            lambda tokens: tuple(
+                one
+                for one in tokens
+                if not (one.acts_as_user and one.name.startswith(f"{_PAGE}-") and one.is_over(now))
+            )
+        )
+        return self.create(None, scope, now=now, expires_at=expires_at, acts_as_user=True, stem=_PAGE)
 
     def revoke(self, name: str) -> Token:
         """Remove a token; a running server ends the connections that were opened with it.

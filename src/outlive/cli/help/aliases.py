@@ -45,6 +45,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "new": ("run",),
         "new-session": ("run",),
         "nohup": ("run", "--detach"),
+        "open": ("ui",),
         "remove": ("rm",),
         "sendSignal": ("signal",),
         "send-keys": ("send",),
@@ -54,7 +55,6 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "tail": ("logs", "--follow"),
         "top": ("stats",),
         "try-restart": ("restart",),
-        "ui": ("open",),
         "usage": ("df",),
         "unpause": ("resume",),
     }

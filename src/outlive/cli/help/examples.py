@@ -43,7 +43,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("outlive restart --secret API_KEY p7", "values of secrets are stored nowhere: give them again"),
         ),
         "rerun": (("outlive rerun p7", "beside it, if it still runs"),),
-        "open": (("outlive open", ""),),
+        "ui": (
+            ("outlive ui", ""),
+            ("outlive ui --scope read", "a page that only looks"),
+            ("outlive ui --print", "the file, for a browser that is not found"),
+        ),
         "inspect": (("outlive inspect p7", "folder, times, limits, cause of its end"),),
         "wait": (
             ("outlive wait p7", "until it has ended"),

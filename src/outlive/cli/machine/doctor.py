@@ -1,6 +1,4 @@
-"""`outlive doctor`: what this machine offers, what is degraded, and to what; and `outlive open`: where outlive can be looked at."""
-
-import json
+"""`outlive doctor`: what this machine offers, what is degraded, and to what."""
 
 from outlive import __version__
 from outlive.cli.machine.probes import ProbeResult, find_out
@@ -93,29 +91,3 @@ def _show_table(findings: list[ProbeResult], *, is_usable: bool) -> None:
         show(f"\noutlive runs here; {degraded} of {len(findings)} things are degraded as said above.")
     else:
         show("\noutlive runs here, and nothing is degraded.")
-
-
-@takes(STATE_DIR, JSON)
-def show_places(*, state_dir: str | None, as_json: bool) -> int:
-    """Print the places at which processes are seen, and the addresses of the server that runs."""
-    try:
-        with open(layout_of(state_dir).server_ports, encoding="utf-8") as file:
-            ports = {str(name): int(port) for name, port in dict(json.load(file)["ports"]).items()}
-    except (OSError, ValueError, TypeError, LookupError):
-        ports = {}
-    if as_json:
-        show_json({"ports": ports})
-        return 0
-    lines = [
-        "There is no page that shows processes. At the terminal: `outlive ps`, `outlive stats`, `outlive events`, `outlive attach ID`.",
-        "In VS Code: the extension outlive shows terminals in tabs (docs/vscode.md).",
-        *(
-            (f"REST, described for a browser: http://127.0.0.1:{ports['rest']}/docs",)
-            if "rest" in ports
-            else ()
-        ),
-        *(f"{name}: port {port}" for name, port in ports.items()),
-        *(() if ports else ("No server runs; `outlive serve` says its addresses.",)),
-    ]
-    show("\n".join(lines))
-    return 0

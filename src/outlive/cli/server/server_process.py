@@ -35,7 +35,7 @@ from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.standard_files import keep_log_short
 from outlive.observability.logs import logging_to
 from outlive.server.http.http_server import serving
-from outlive.server.http.listeners import Listeners
+from outlive.server.http.listeners import Listeners, local_address
 from outlive.server.http.tls import server_context
 
 # Reference counts free nearly everything here; at the usual thresholds (700, 10, 10) looking for cycles takes 4 % of
@@ -104,8 +104,7 @@ def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, work
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         notifier = Notifier(os.environ)
-        bridge_port = listeners.ports.get("bridge")
-        app = Application(settings, layout, working_folder=working_folder, bridge_port=bridge_port)
+        app = Application(settings, layout, working_folder=working_folder, ports=listeners.ports)
         tls = None
         if settings.tls_cert:
             tls = server_context(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
@@ -251,6 +250,9 @@ def _announce(settings: Settings, layout: Layout, listeners: Listeners) -> None:
         lines.append(f"  REST         http{s}://{host}:{listeners.ports['rest']}/v1   (/docs describes it)")
     if "bridge" in listeners.ports:
         lines.append(f"  VS Code      ws{s}://{host}:{listeners.ports['bridge']}   (docs/bridge.md)")
+    page = local_address(listeners.ports, settings.host, has_tls=bool(settings.tls_cert))
+    if page is not None:
+        lines.append(f"  The page     {page}/   (`outlive ui` opens it; docs/web.md)")
     if listeners.ports:
         lines.append(f"  Web pages    {_pages(settings)}")
     if port is not None:

@@ -21,7 +21,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
@@ -33,7 +33,13 @@ from outlive.core.errors import LimitExceeded, StoreCorrupt
 from outlive.policy.access import PAGE_HINT, PREFIX, Access, Token, digest_of, find_token
 from outlive.policy.access import Scope as AccessScope
 from outlive.server.access.peers import PEER, Peer, PeerCredentials, PeerPlace, Peers
-from outlive.server.access.web_pages import is_from_page, is_navigation, local_origin, values_of
+from outlive.server.access.web_pages import (
+    is_code_form,
+    is_from_page,
+    is_navigation,
+    local_origin,
+    values_of,
+)
 from outlive.store.token_file import TokenFile
 
 _logger = logging.getLogger(__name__)
@@ -249,6 +255,9 @@ class Authenticator:
         # A started process without a name cannot be held to its sandbox: what it starts might be confined less than itself.
         if standing.inside == "":
             return AccessRefusal("inside_process", "Which of our own processes asks here cannot be told.")
+        if is_code_form(scope):
+            # What it shows is in its body, and `frontends.web` checks it. A command of ours gets no page with it.
+            return self._distrust(scope, standing) or Admission(_a_page(peer))
         is_bridge = scope["type"] == "websocket" and scope["path"] in self._bridge_paths
         shown = [*credentials(scope), *self._offered(scope), *(_query_tokens(scope) if is_bridge else [])]
         secrets = [one for one in shown if one.startswith(PREFIX)]
@@ -266,7 +275,9 @@ class Authenticator:
             return self._page(scope, peer, standing)
         # A process that can open the Unix socket can read the state folder, too: it gets all rights. A TCP connection may be
         # forwarded by another program (ssh, a container's port), so it gets fewer.
-        return Admission(self._own(peer, standing, AccessScope.ADMIN if peer.is_unix else AccessScope.RUN))
+        if peer.is_unix:
+            return Admission(replace(self._own(peer, standing, AccessScope.ADMIN), is_socket_user=True))
+        return Admission(self._own(peer, standing, AccessScope.RUN))
 
     def watching(self, found: Admission, peer: Peer) -> AbstractContextManager[None]:
         """Cut the connection of `peer` if its token is revoked, or expires, while the block runs."""
@@ -325,8 +336,7 @@ class Authenticator:
         local = local_origin(scope) if self._greets(scope) else None
         if local is None and not is_navigation(scope):
             return AccessRefusal("token_missing", "A web page has to show a token.", hint=PAGE_HINT)
-        named = f"page:{local}" if local else "page"
-        return Admission(Access(principal=named, scope=AccessScope.HELLO, address=str(peer)))
+        return Admission(_a_page(peer, local))
 
     def _greets(self, scope: Scope) -> bool:
         return scope["type"] == "http" and scope["path"] in self._hello_paths
@@ -335,6 +345,12 @@ class Authenticator:
         return Access(
             principal=f"uid:{self._own_uid}", scope=scope, address=str(peer), inside=standing.inside
         )
+
+
+def _a_page(peer: Peer, origin: str | None = None) -> Access:
+    return Access(
+        principal=f"page:{origin}" if origin else "page", scope=AccessScope.HELLO, address=str(peer)
+    )
 
 
 def credentials(scope: Scope) -> list[str]:

@@ -19,11 +19,13 @@ from outlive.server.access.peers import PEER
 from outlive.server.access.web_pages import (
     AUTHORITY,
     LOCAL,
+    is_code_form,
     is_cross_site,
     is_from_page,
     is_local,
     is_navigation,
     is_preflight,
+    is_public_page,
     preflight_headers,
     readable_by_page,
     values_of,
@@ -79,7 +81,7 @@ class Guard:
             entry: Decides which callers are let in.
             names: The server's names beyond this machine.
             origins: Origins of other servers whose pages may send requests, as `scheme://host[:port]` in lower case.
-            open_paths: Paths whose GET is answered for every caller, with facts that are public.
+            open_paths: Paths whose GET is answered for every caller, with facts that are public; so are the page's own files.
             answer: Gives a refusal its format.
         """
         self._app = app
@@ -115,7 +117,10 @@ class Guard:
         await self._refuse(scope, send, refusal)
 
     def _is_open(self, scope: Scope) -> bool:
-        return scope.get("method") in {"GET", "HEAD"} and scope["path"] in self._open_paths
+        if scope["type"] != "http":
+            return False
+        is_known = scope["method"] in {"GET", "HEAD"} and scope["path"] in self._open_paths
+        return is_known or is_public_page(scope)
 
     async def _refuse(self, scope: Scope, send: Send, refusal: AccessRefusal) -> None:
         status = STATUS[refusal.error]
@@ -166,6 +171,8 @@ def judge(
     if len(hosts) != 1 or not _is_own(hosts[0], names, default_port=_DEFAULT_PORTS[scheme]):
         found = ", ".join(map(repr, hosts))[:100] or "none"
         return AccessRefusal("foreign_host", f"This server does not answer for that Host ({found}).")
+    if is_code_form(scope):
+        return None
     if len(shown) > 1 or (shown and not _is_welcome(shown[0], scheme, names, origins)):
         return _foreign_page(scope)
     if not shown and is_cross_site(scope) and not is_navigation(scope):

@@ -5,7 +5,7 @@ sends the request (W3C, "Fetch Metadata Request Headers"). `guard` decides about
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from starlette.types import Message, Scope, Send
 
@@ -14,9 +14,14 @@ AUTHORITY = re.compile(
     r"(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?",
     re.IGNORECASE | re.ASCII,
 )
+_WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?", re.ASCII)  # qvalue of RFC 9110, section 12.4.2
 LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})  # the only three hosts that always mean this machine
 
 _Headers = Sequence[tuple[bytes, bytes]]
+
+# The page of outlive's own, `frontends.web`: below this lie its files, which are the same for every caller and hold no data.
+PAGE_FILES = "/ui/"
+CODE_FORM = "/ui/session"  # takes the code that a file of the state folder sends
 
 # Paths that a link on any page may open: they are the same for every caller, hold no data, and never load inside a frame.
 STATIC_PAGES = frozenset({"/", "/docs", "/openapi.json"})
@@ -74,6 +79,34 @@ def is_navigation(scope: Scope) -> bool:
     )
 
 
+def wants_html(scope: Scope) -> bool:
+    """Tell whether a caller prefers text/html to JSON, as a browser's address line does (RFC 9110, section 12.5.1)."""
+    weights = _weights(values_of(scope, b"accept"))
+    html = _weight(weights, "text/html", "text/*", "*/*")
+    return html > _weight(weights, "application/json", "application/*", "*/*")
+
+
+def is_public_page(scope: Scope) -> bool:
+    """Tell whether a request asks for what everybody may see of the page of outlive's own: it holds no data."""
+    path = str(scope.get("path"))
+    is_shell = path == "/" and wants_html(scope)
+    return scope.get("method") in {"GET", "HEAD"} and (is_shell or path.startswith(PAGE_FILES))
+
+
+def is_code_form(scope: Scope) -> bool:
+    """Tell whether a file on this machine sends its code, in a window of its own: a form of a file has the Origin null.
+
+    Pages in sandboxed frames have that, too; what lets the caller in is the code, which no page knows.
+    """
+    return (
+        scope.get("method") == "POST"
+        and scope.get("path") == CODE_FORM
+        and values_of(scope, b"origin") == ["null"]
+        and values_of(scope, b"sec-fetch-mode") in ([], ["navigate"])
+        and values_of(scope, b"sec-fetch-dest") in ([], ["document"])
+    )
+
+
 def is_preflight(scope: Scope) -> bool:
     """Tell whether a browser asks what it may send: it cannot show a key (Fetch standard, "CORS-preflight request")."""
     return scope.get("method") == "OPTIONS" and bool(values_of(scope, b"access-control-request-method"))
@@ -94,7 +127,7 @@ def readable_by_page(scope: Scope, send: Send) -> Send:
     """
     origins = values_of(scope, b"origin")
     extra: list[tuple[bytes, bytes]] = []
-    if origins:
+    if origins and not is_code_form(scope):  # its answer is shown, and no script may read it
         extra += [
             (b"access-control-allow-origin", origins[0].encode("latin-1")),
             (b"access-control-expose-headers", _READ),
@@ -117,3 +150,21 @@ def readable_by_page(scope: Scope, send: Send) -> Send:
 
 def _sites(scope: Scope) -> set[str]:
     return {one.strip().lower() for one in values_of(scope, b"sec-fetch-site")}
+
+
+def _weights(values: Sequence[str]) -> dict[str, float]:
+    """Return the ranges of Accept headers in lower case, and how much each is wanted; what cannot be read is not wanted."""
+    found: dict[str, float] = {}
+    for entry in ",".join(values).split(","):
+        name, *parameters = (word.strip().lower() for word in entry.split(";"))
+        weight = 1.0
+        for one in parameters:
+            if one.startswith("q="):
+                weight = float(one[2:]) if _WEIGHT.fullmatch(one[2:]) else 0.0
+        found[name] = max(weight, found.get(name, 0.0))
+    return found
+
+
+def _weight(weights: Mapping[str, float], *ranges: str) -> float:
+    """Return the weight of the first of some ranges that is named, the most specific one first."""
+    return next((weights[one] for one in ranges if one in weights), 0.0)

@@ -1,4 +1,4 @@
-"""The server's own pages: GET /, GET /health, and a helpful error for every unknown path.
+"""The server's own documents: the JSON at /, GET /health, and a helpful error for every unknown path.
 
 What the pages contain is handed in as functions by `app`; the paths of the frontends are theirs. No page starts or changes
 anything.
@@ -11,31 +11,34 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.policy.access import Scope as AccessScope
 from outlive.server.access.guard import access_of
-from outlive.server.error_formats import SendError, send_error, send_json
+from outlive.server.error_formats import Headers, SendError, send_error, send_json
 
 HEALTH_PATH = "/health"
 _ALIVE = {"status": "ok"}
 
 
-def front_routes(
-    describe: Callable[[], Mapping[str, object]], health: Callable[[], Mapping[str, object]]
-) -> list[BaseRoute]:
-    """Return the routes of / and /health; both functions are called for each request and must be quick.
+def health_route(health: Callable[[], Mapping[str, object]]) -> BaseRoute:
+    """Return the route of /health; the function is called for each request and must be quick.
 
-    A caller without access learns at /health that the server runs, and nothing else (promise S4.9.health).
+    A caller without access learns there that the server runs, and nothing else (promise S4.9.health).
     """
-    return [Route("/", _Page(describe)), Route(HEALTH_PATH, _Page(health, brief=_ALIVE))]
+    return Route(HEALTH_PATH, JsonDocument(health, brief=_ALIVE))
 
 
-class _Page:
+class JsonDocument:
     """An ASGI application that answers GET and HEAD with one JSON document."""
 
     def __init__(
-        self, answer: Callable[[], Mapping[str, object]], *, brief: Mapping[str, object] | None = None
+        self,
+        answer: Callable[[], Mapping[str, object]],
+        *,
+        brief: Mapping[str, object] | None = None,
+        headers: Headers = (),
     ) -> None:
         """Call `answer` for each request; a caller below the scope read gets `brief` instead, if there is one."""
         self._answer = answer
         self._brief = brief
+        self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 -- ASGI
         """Serve one request."""
@@ -43,21 +46,23 @@ class _Page:
             body = self._answer() if self._brief is None else self._brief
             if self._brief is not None and access_of(scope).scope >= AccessScope.READ:
                 body = self._answer()
-            await send_json(scope, send, status=200, body=body)
+            await send_json(scope, send, status=200, body=body, headers=self._headers)
             return
         await refuse_method(scope, send, send_error)
 
 
-async def refuse_method(scope: Scope, send: Send, answer: SendError) -> None:
-    """Answer a request that is neither GET nor HEAD where only these are understood."""
+async def refuse_method(
+    scope: Scope, send: Send, answer: SendError, *, allowed: tuple[str, ...] = ("GET", "HEAD")
+) -> None:
+    """Answer a request whose method is none of those `allowed` at its path; the first one is proposed."""
     await answer(
         scope,
         send,
         status=405,
         error="http_method_not_allowed",
-        message=f"{scope['path']} answers GET only, not {scope['method'][:20]}.",
-        hint="Repeat it with GET.",
-        headers=((b"allow", b"GET, HEAD"),),
+        message=f"{scope['path'][:100]} answers {allowed[0]} only, not {scope['method'][:20]}.",
+        hint=f"Repeat it with {allowed[0]}.",
+        headers=((b"allow", ", ".join(allowed).encode()),),
     )
 
 

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -62,6 +63,22 @@ class Listeners:
         if self.unix_path is not None and _inode(self.unix_path) == self._unix_inode:
             with contextlib.suppress(OSError):
                 os.unlink(self.unix_path)
+
+
+_PAGE_PORTS = ("rest", "mcp", "jsonrpc")  # every port shows the page; this is the order in which one is named
+_EVERYWHERE = frozenset({"127.0.0.1", "localhost", "::1", "0.0.0.0", "::", ""})
+
+
+def local_address(ports: Mapping[str, int], host: str, *, has_tls: bool) -> str | None:
+    """Return where a browser of this machine reaches the server, without a slash at the end; None where it listens at no port."""
+    port = next((ports[name] for name in _PAGE_PORTS if name in ports), None)
+    if port is None:
+        return None
+    if host in _EVERYWHERE:
+        # A certificate names localhost rather than an address.
+        host = "localhost" if has_tls else "127.0.0.1"
+    shown = f"[{host}]" if ":" in host else host
+    return f"{'https' if has_tls else 'http'}://{shown}:{port}"
 
 
 def _inode(path: str) -> tuple[int, int] | None:

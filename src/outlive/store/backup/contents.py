@@ -55,6 +55,7 @@ LEFT_OUT: Mapping[str, str] = MappingProxyType(
         "containers": "they live in this machine's Docker",
         "notes": "ends that the guardian has seen; the supervisor takes them over at once",
         "disk.low": "it is about this machine's disk",
+        "ui": "files that open the page of the server that runs, each for a minute",
         "spans": "this machine's server sends them: a copy would send them once more",
         "server.json": "addresses of the server that runs",
         "server.stopped": "it counts in one boot of this machine",

@@ -1,0 +1,12 @@
+"""The promises of the page of outlive's own."""
+
+from collections.abc import Mapping
+
+SENTENCES: Mapping[str, str] = {
+    "U.shell": "GET / gives a caller that prefers text/html the page, which holds no data, and every other caller the JSON it always had.",
+    "U.files": "Below /ui/ the page's own files are answered, and nothing else, whatever the path says.",
+    "U.code": "A code opens the page once, within 60 s, and gives it a token that is listed, can be revoked, and ends after 12 h.",
+    "U.code.who": "Only the user of this machine gets a code: over the Unix socket, without a token, from outside of every command of ours.",
+    "U.code.form": "A code counts in the form of a file alone: sent by no page, from inside no command, over no proxy.",
+    "U.code.file": "A code lies in a 0600 file that is gone once it was used, or its minute is over, and in no program's words.",
+}
