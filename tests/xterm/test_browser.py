@@ -9,9 +9,9 @@ import pytest
 
 from tests.attacks.attacking import Requests
 from tests.docs.pages import blocks, page, section
+from tests.support.browsing import Browser, browser, pages
 from tests.support.server import OutliveServer, run_outlive
 from tests.terminal_socket.viewing import written
-from tests.xterm.browsing import Browser, browser, pages
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ window.WebSocket = class extends WebSocket {
 @pytest.fixture
 def shown(tmp_path: Path) -> Iterator[Browser]:
     """A browser whose pages count what they fetch."""
-    with browser(tmp_path) as opened:
+    with browser(tmp_path, required_by="OUTLIVE_REQUIRE_XTERM") as opened:
         opened.do("Page.addScriptToEvaluateOnNewDocument", source=_WATCHED)
         yield opened
 

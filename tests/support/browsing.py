@@ -65,15 +65,39 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def type(self, text: str) -> None:
-        """Press keys; the terminal gets the focus first."""
-        self.value("document.querySelector('.xterm-helper-textarea').focus()")
+    def type(self, text: str, *, into: str = ".xterm-helper-textarea") -> None:
+        """Press keys; what the selector names, a page's terminal for instance, gets the focus first."""
+        self.value(f"document.querySelector({json.dumps(into)}).focus()")
         for mark in text:
             known: dict[str, object] = {"text": mark, "key": mark}
             if mark == "\r":
                 known = {"text": mark, "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
             self.do("Input.dispatchKeyEvent", type="keyDown", **known)
             self.do("Input.dispatchKeyEvent", type="keyUp", **{**known, "text": ""})
+
+    def click(self, selector: str) -> None:
+        """Click into the middle of what a selector names, once it is there."""
+        found = f"document.querySelector({json.dumps(selector)})"
+        self.until(lambda: self.value(f"{found} !== null"), lambda: f"{selector} is there: {self.text}")
+        middle = self.value(
+            f"(() => {{ const one = {found}; one.scrollIntoView({{block: 'nearest'}});"
+            " const box = one.getBoundingClientRect();"
+            " return [box.left + box.width / 2, box.top + box.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.do(
+                "Input.dispatchMouseEvent", type=kind, x=middle[0], y=middle[1], button="left", clickCount=1
+            )
+
+    @property
+    def text(self) -> str:
+        """All that the page shows as text."""
+        return str(self.value("document.body.innerText"))
+
+    def until_text(self, text: str) -> str:
+        """Return what the page shows once a text is in it."""
+        self.until(lambda: text in self.text, lambda: f"{text!r}; {self.text!r} {self.console}")
+        return self.text
 
     @property
     def shown(self) -> str:
@@ -107,15 +131,11 @@ class Browser:
 
 
 @contextlib.contextmanager
-def browser(folder: Path) -> Iterator[Browser]:
-    """Yield a browser that nobody has used; skip the test where it or xterm.js is missing."""
+def browser(folder: Path, *, required_by: str = "OUTLIVE_REQUIRE_PROGRAMS") -> Iterator[Browser]:
+    """Yield a browser that nobody has used; skip the test where there is none, unless the variable forbids that."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
-    reason = None
-    if program is None:
-        reason = "no browser is installed (Debian: apt-get install chromium)"
-    elif not (_PACKAGES / "@xterm/xterm").exists():
-        reason = "xterm.js is not installed: scripts/xterm.sh"
-    skip_or_fail(reason, required_by="OUTLIVE_REQUIRE_XTERM")
+    reason = None if program else "no browser is installed (Debian: apt-get install chromium)"
+    skip_or_fail(reason, required_by=required_by)
     assert program is not None
     words = [program, *_WORDS, f"--user-data-dir={folder / 'profile'}", "about:blank"]
     with (folder / "browser.log").open("wb") as log:
@@ -162,10 +182,15 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def pages(folder: Path) -> Iterator[str]:
-    """Serve a new folder with `node_modules` in it, as `python -m http.server` does; yield its origin."""
+def pages(folder: Path, *, is_with_packages: bool = True) -> Iterator[str]:
+    """Serve a new folder, with xterm.js in its `node_modules`, as `python -m http.server` does; yield its origin."""
     folder.mkdir()
-    os.symlink(_PACKAGES, folder / "node_modules")
+    if is_with_packages:
+        reason = (
+            None if (_PACKAGES / "@xterm/xterm").exists() else "xterm.js is not installed: scripts/xterm.sh"
+        )
+        skip_or_fail(reason, required_by="OUTLIVE_REQUIRE_XTERM")
+        os.symlink(_PACKAGES, folder / "node_modules")
     serving = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder))
     )
