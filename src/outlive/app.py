@@ -25,6 +25,7 @@ from outlive.engine.commands.policy_check import log_openness
 from outlive.engine.terminals import terminals_of
 from outlive.execution import engine_and_containers
 from outlive.frontends.bridge import BRIDGE_PATH, BridgeFrontend, BridgeSettings
+from outlive.frontends.jsonrpc.door import PATH as JSONRPC_PATH
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings
 from outlive.frontends.mcp.http.door import PATH as MCP_PATH
@@ -146,7 +147,7 @@ class Application:
             own_uid=own_uid,
             api_key=settings.mcp_api_key,
             bridge_paths=frozenset({BRIDGE_PATH}),
-            offering_paths=(TERMINAL_PATH,),
+            offering_paths=(TERMINAL_PATH, JSONRPC_PATH),
             origins=frozenset(settings.allow_origin),
             hello_paths=frozenset() if settings.hello_off else frozenset({MCP_PATH}),
         )
@@ -317,7 +318,7 @@ class Application:
             "version": __version__,
             "about": "Runs commands that outlive their caller.",
             "endpoints": {
-                "jsonrpc": "/ws/mcp",
+                "jsonrpc": JSONRPC_PATH,
                 "terminal": TERMINAL_PATH,
                 "mcp": MCP_PATH,
                 "rest": REST_PATH,

@@ -16,5 +16,5 @@ SENTENCES: Mapping[str, str] = {
     "T.screen": "vim, less and top look the same in xterm.js before and after a reconnect by cursor.",
     "T.browser": "The pages of the documents work in a browser from another port, by --allow-origin or a token, and are refused without.",
     "T.hidden": "Secrets are hidden as on every door; raw=1 shows them to the scope admin.",
-    "T.token": "A token can travel as the subprotocol outlive.token.<token> on this route alone; it is never echoed or logged.",
+    "T.token": "A token can travel as the subprotocol outlive.token.<token> on the routes that pages dial alone; it is never echoed or logged.",
 }

@@ -1,11 +1,14 @@
-"""A token as a subprotocol: for web pages, on this route alone, never echoed, never kept anywhere."""
+"""A token as a subprotocol: for web pages, on the routes that they dial, never echoed, never kept anywhere."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import pytest
 from anyio import to_thread
+from websockets.sync.client import connect as dial
+from websockets.typing import Origin, Subprotocol
 
 from outlive.server.access.authenticator import without_tokens
 from tests.attacks.attacking import Requests, create_token
@@ -71,10 +74,31 @@ def test_a_token_that_does_not_hold_is_refused_there_as_everywhere(server: Outli
 
 
 @pytest.mark.promise("T.token")
+def test_a_page_may_speak_json_rpc_with_a_token_that_it_shows_so(server: OutliveServer) -> None:
+    offer = _OFFER + create_token(server, "read")
+    answer = _dial(server, "", "outlive.jsonrpc.v1", offer, path="/ws/mcp")
+    assert answer.status == 101
+    assert "sec-websocket-protocol: outlive.jsonrpc.v1" in answer.text.lower()
+    assert offer not in answer.text
+    origin = f"http://127.0.0.1:{server.port}"
+    with dial(
+        server.url,
+        origin=Origin(origin),
+        subprotocols=[Subprotocol("outlive.jsonrpc.v1"), Subprotocol(offer)],
+    ) as page:
+        assert page.subprotocol == "outlive.jsonrpc.v1"
+        assert json.loads(page.recv(10))["params"]["capabilities"]["scope"] == "read"
+    plain = _dial(server, "", offer, path="/ws/mcp")
+    assert (plain.status, "sec-websocket-protocol" in plain.text.lower()) == (101, False)
+    assert _dial(server, "", "outlive.jsonrpc.v1", offer + "A", path="/ws/mcp").status == 401
+    assert _dial(server, "", "outlive.jsonrpc.v1", path="/ws/mcp").status == 401
+
+
+@pytest.mark.promise("T.token")
 def test_no_other_route_takes_it(server: OutliveServer) -> None:
     token = create_token(server)
     process_id = start(server, "sleep 1000", token=token)
-    for path in ("/ws/mcp", f"/v1/processes/{process_id}/follow", "/ws/terminal", "/ws/terminalx/y"):
+    for path in (f"/v1/processes/{process_id}/follow", "/ws/terminal", "/ws/terminalx/y"):
         assert _dial(server, process_id, CONTROLLED, _OFFER + token, path=path).status == 401, path
     shown = {
         "Sec-WebSocket-Protocol": _OFFER + token,

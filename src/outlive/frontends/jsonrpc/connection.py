@@ -27,7 +27,7 @@ from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Observe
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.methods import METHODS, TURN_REQUESTS, Requested, requested
-from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Session, Sessions
+from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Sessions
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
 from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
@@ -215,7 +215,7 @@ class Connection:
             followed: list[Continuation] = []
             if is_resumed:
                 followed = await continuations(context, resumption, session.undelivered)
-            await self._outbox.send(text_frame(self._greeting(session, followed, is_resumed=is_resumed)))
+            await self._outbox.send(text_frame(self._greeting(context, followed, is_resumed=is_resumed)))
             for known in followed:
                 self.subscriptions.follow(known.process, known.cursor, known.form)
                 session.undelivered.pop(known.process.process_id, None)
@@ -226,10 +226,10 @@ class Connection:
             _logger.exception("a connection failed", extra={"reference": secrets.token_hex(4)})
             self._close_code = _INTERNAL_ERROR
 
-    def _greeting(self, session: Session, followed: list[Continuation], *, is_resumed: bool) -> bytes:
+    def _greeting(self, context: Context, followed: list[Continuation], *, is_resumed: bool) -> bytes:
         """Return `connected` (promise S0.2)."""
         params: ConnectedMembers = {
-            "session_id": session.session_id,
+            "session_id": context.session.session_id,
             "version": self._settings.version,
             "capabilities": {
                 "methods": sorted(METHODS),
@@ -239,6 +239,7 @@ class Connection:
                 "max_message_bytes": self._settings.max_message_bytes,
                 "reconnect_grace": self._settings.reconnect_grace_s,
                 "backend": self._engine.settings.containers.backend,
+                "scope": context.access.scope.name.lower(),
             },
             "resumed": is_resumed,
             "processes": [process_view(known.process.record) for known in followed],

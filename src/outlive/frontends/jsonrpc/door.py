@@ -19,7 +19,9 @@ from outlive.server.http.websocket_io import open_outbox
 from outlive.server.limiters import Take
 from outlive.server.terminal_calls import TerminalCalls
 
-_PATH = "/ws/mcp"  # promise S0.1
+PATH = "/ws/mcp"  # promise S0.1
+# A page that offers its token as a subprotocol has to be answered with another one (WHATWG, "WebSockets"; decision 110).
+SUBPROTOCOL = "outlive.jsonrpc.v1"
 
 
 class JsonRpcFrontend:
@@ -77,11 +79,12 @@ class JsonRpcFrontend:
 
     def routes(self) -> list[BaseRoute]:
         """Return what the application serves."""
-        return [WebSocketRoute(_PATH, self._serve, name="jsonrpc")]
+        return [WebSocketRoute(PATH, self._serve, name="jsonrpc")]
 
     async def _serve(self, websocket: WebSocket) -> None:
         try:
-            await websocket.accept()
+            offered = websocket.scope["subprotocols"]
+            await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
         except WebSocketDisconnect:
             return  # gone before it was let in
         connection = Connection(

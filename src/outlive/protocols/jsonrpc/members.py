@@ -223,6 +223,7 @@ class CapabilityMembers(TypedDict):
     max_message_bytes: int
     reconnect_grace: float
     backend: str
+    scope: str
 
 
 class ConnectedMembers(TypedDict):
