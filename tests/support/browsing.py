@@ -16,11 +16,9 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
-from tests.house.sources import ROOT
 from tests.vscode.installed import skip_or_fail
 
 PATIENCE_S = 30.0
-_PACKAGES = ROOT / ".xterm/node_modules"
 _WORDS = [
     "--headless",
     "--no-sandbox",  # it runs as root in continuous integration, and shows pages of ours
@@ -182,15 +180,11 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def pages(folder: Path, *, is_with_packages: bool = True) -> Iterator[str]:
-    """Serve a new folder, with xterm.js in its `node_modules`, as `python -m http.server` does; yield its origin."""
+def pages(folder: Path, *, packages: Path | None = None) -> Iterator[str]:
+    """Serve a new folder, with `packages` as its `node_modules`, as `python -m http.server` does; yield its origin."""
     folder.mkdir()
-    if is_with_packages:
-        reason = (
-            None if (_PACKAGES / "@xterm/xterm").exists() else "xterm.js is not installed: scripts/xterm.sh"
-        )
-        skip_or_fail(reason, required_by="OUTLIVE_REQUIRE_XTERM")
-        os.symlink(_PACKAGES, folder / "node_modules")
+    if packages is not None:
+        os.symlink(packages, folder / "node_modules")
     serving = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder))
     )

@@ -8,18 +8,9 @@ import pytest
 from tests.attacks.attacking import Requests, create_token
 from tests.support.browsing import Browser, pages
 from tests.support.server import OutliveServer, run_outlive
+from tests.web.opened import open_page
 
 pytestmark = pytest.mark.thorough
-
-
-def _open(window: Browser, server: OutliveServer, *words: str) -> str:
-    """Open the page as `outlive ui` does; return its address."""
-    made = run_outlive("ui", "--json", *words, state_dir=server.state_dir)
-    assert made.returncode == 0, made.stderr
-    told = json.loads(made.stdout)
-    window.do("Page.navigate", url=f"file://{told['file']}")
-    window.until(lambda: window.value("location.href") == told["address"])
-    return str(told["address"])
 
 
 @pytest.mark.promise("U.code", "U.shell")
@@ -27,7 +18,7 @@ def test_the_file_opens_the_page_which_lives_on_when_the_server_is_killed(
     window: Browser, own_server: OutliveServer
 ) -> None:
     Requests(own_server).start("sleep 60", name="seen-here")
-    _open(window, own_server)
+    open_page(window, own_server)
     window.until_text("seen-here")
     secret = window.value("sessionStorage.getItem('outlive.token')")
     assert secret.startswith("olv_")
@@ -97,11 +88,11 @@ def test_a_hostile_page_of_another_port_reads_starts_approves_and_frames_nothing
     window: Browser, own_server: OutliveServer, tmp_path: Path
 ) -> None:
     process_id = Requests(own_server).start("sleep 60", name="private")["process_id"]
-    address = _open(window, own_server)
+    address = open_page(window, own_server)
     window.until_text("private")
     unused = run_outlive("ui", "--print", state_dir=own_server.state_dir)
     code = Path(unused.stdout.strip()).read_text().partition('name="code" value="')[2].partition('"')[0]
-    with pages(tmp_path / "pages", is_with_packages=False) as origin:
+    with pages(tmp_path / "pages") as origin:
         (tmp_path / "pages/evil.html").write_text("<!doctype html><title>evil</title><body>evil</body>")
         # The same window, which has shown the page, and whose browser has every credential there is.
         window.open(f"{origin.replace('localhost', '127.0.0.1')}/evil.html")

@@ -9,12 +9,16 @@ import pytest
 
 from tests.attacks.attacking import Requests
 from tests.docs.pages import blocks, page, section
+from tests.house.sources import ROOT
 from tests.support.browsing import Browser, browser, pages
 from tests.support.server import OutliveServer, run_outlive
 from tests.terminal_socket.viewing import written
+from tests.vscode.installed import skip_or_fail
 
 pytestmark = pytest.mark.slow
 
+_PACKAGES = ROOT / ".xterm/node_modules"
+_REQUIRED = "OUTLIVE_REQUIRE_XTERM"
 _ADDRESS = "ws://127.0.0.1:8003/ws/terminal/"
 # Counts what a page fetches; it is in the page before any script of the page's own.
 _WATCHED = """
@@ -34,7 +38,7 @@ window.WebSocket = class extends WebSocket {
 @pytest.fixture
 def shown(tmp_path: Path) -> Iterator[Browser]:
     """A browser whose pages count what they fetch."""
-    with browser(tmp_path, required_by="OUTLIVE_REQUIRE_XTERM") as opened:
+    with browser(tmp_path, required_by=_REQUIRED) as opened:
         opened.do("Page.addScriptToEvaluateOnNewDocument", source=_WATCHED)
         yield opened
 
@@ -46,8 +50,10 @@ def _served(folder: Path) -> Iterator[tuple[str, OutliveServer, OutliveServer]]:
     (smallest,) = blocks(section(docs, "## The smallest page"), "html")
     (whole,) = [text for text in blocks(docs, "html") if text != smallest]
     (attach,) = [text for text in blocks(docs, "js") if text.startswith("function attach")]
+    reason = None if (_PACKAGES / "@xterm/xterm").exists() else "xterm.js is not installed: scripts/xterm.sh"
+    skip_or_fail(reason, required_by=_REQUIRED)
     with (
-        pages(folder / "pages") as origin,
+        pages(folder / "pages", packages=_PACKAGES) as origin,
         OutliveServer(folder / "open", args=("--allow-origin", origin)) as welcome,
         OutliveServer(folder / "closed") as closed,
     ):

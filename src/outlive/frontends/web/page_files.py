@@ -32,8 +32,15 @@ PAGE_HEADERS: Headers = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-_TYPES = MappingProxyType({".css": b"text/css", ".js": b"text/javascript", ".mjs": b"text/javascript"})
 _CHARSET = b"; charset=utf-8"
+_TYPES = MappingProxyType(
+    {
+        ".css": b"text/css" + _CHARSET,
+        ".js": b"text/javascript" + _CHARSET,
+        ".mjs": b"text/javascript" + _CHARSET,
+        ".svg": b"image/svg+xml",
+    }
+)
 # A browser asks again each time, and is answered 304: after an upgrade no old file runs beside new ones.
 _CACHED: Headers = ((b"cache-control", b"no-cache"), (b"vary", b"accept-encoding"))
 
@@ -131,7 +138,7 @@ def _read(folder: Traversable, prefix: str) -> list[tuple[str, PageFile]]:
             found.append(
                 (
                     name,
-                    PageFile(content_type=content_type + _CHARSET, body=body, packed=packed, etag=etag),
+                    PageFile(content_type=content_type, body=body, packed=packed, etag=etag),
                 )
             )
     return found

@@ -1,56 +1,60 @@
 // @ts-check
-// The page: asks for a token where this window has none, and lists what runs.
+// The page: who may see it, its frame, and the view that the address names.
+import { followAddress, place } from "./address.js";
+import { trouble } from "./controls.js";
+import { ListView } from "./list_view.js";
+import { followProcesses } from "./processes.js";
+import { dial, link, scope } from "./rpc.js";
 import { dropToken, keepToken, token } from "./token.js";
+import { effect, html, render, signal } from "./ui.js";
 
-const place = /** @type {HTMLElement} */ (document.getElementById("app"));
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
+const hasToken = signal(token() !== null);
 
-/**
- * @template {keyof HTMLElementTagNameMap} Name
- * @param {Name} name
- * @param {string} text Shown as it is: never taken for HTML.
- */
-function element(name, text = "") {
-  const made = document.createElement(name);
-  made.textContent = text;
-  return made;
+function App() {
+  if (!hasToken.value) return html`<${TokenForm} />`;
+  return html`<header>
+      <a class="home" href="#/list">outlive</a>
+      <nav aria-label="Views"><a href="#/list" aria-current=${place.value.view === "list" ? "page" : undefined}>Processes</a></nav>
+      <span class="link" role="status">${link.value === "open" ? scope.value === "read" ? "only looks" : "" : "The server is away; the page tries again."}</span>
+    </header>
+    ${trouble.value && html`<p class="trouble" role="alert">${trouble.value} <button class="quiet" onClick=${() => (trouble.value = "")}>Close</button></p>`}
+    <main><${ListView} /></main>`;
 }
 
-/** @param {string} reason Why it is asked for once more. */
-function askForToken(reason = "") {
-  const form = element("form");
-  const label = element("label", "Token ");
-  const field = element("input");
-  field.type = "password";
-  field.autocomplete = "off";
-  field.required = true;
-  label.append(field);
-  form.append(
-    element("h1", "outlive"),
-    element("p", reason || "On this machine `outlive ui` opens the page. From elsewhere, type a token."),
-    label,
-    element("button", "Open"),
-  );
-  form.addEventListener("submit", (event) => {
+function TokenForm() {
+  const take = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
+    const field = /** @type {HTMLInputElement} */ (/** @type {HTMLFormElement} */ (event.target).elements.namedItem("token"));
     keepToken(field.value.trim());
-    void show();
-  });
-  place.replaceChildren(form);
-  field.focus();
+    link.value = "away";
+    hasToken.value = true;
+    dial();
+  };
+  return html`<main class="narrow"><form onSubmit=${take}>
+    <h1>outlive</h1>
+    <p>${
+      link.value === "refused"
+        ? "This token does not count: it is unknown, was revoked, or has expired."
+        : html`On this machine <code>outlive ui</code> opens the page. From elsewhere, type a token.`
+    }</p>
+    <label>Token <input name="token" type="password" autocomplete="off" required autofocus /></label>
+    <button>Open</button>
+  </form></main>`;
 }
 
-async function show() {
-  const secret = token();
-  if (secret === null) return askForToken();
-  const answer = await fetch("/v1/processes?state=active", { headers: { Authorization: `Bearer ${secret}` } });
-  if (answer.status === 401) {
-    dropToken();
-    return askForToken("This token does not count: it is unknown, was revoked, or has expired.");
-  }
-  const { processes } = await answer.json();
-  const list = element("ul");
-  for (const one of processes) list.append(element("li", `${one.state}  ${one.name ?? one.command}`));
-  place.replaceChildren(element("h1", "What runs"), processes.length ? list : element("p", "Nothing runs."));
-}
-
-void show();
+effect(() => {
+  if (link.value !== "refused") return;
+  dropToken();
+  hasToken.value = false;
+});
+addEventListener("keydown", (event) => {
+  const isTyped = event.target instanceof Element && event.target.matches("input, textarea, select");
+  if (event.key !== "/" || isTyped) return;
+  event.preventDefault();
+  document.getElementById("filter")?.focus();
+});
+followAddress();
+followProcesses();
+dial();
+effect(() => render(html`<${App} />`, root));

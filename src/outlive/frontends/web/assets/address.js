@@ -1,0 +1,53 @@
+// @ts-check
+// What the address says behind "#": which view, of what, with which filter. Nothing secret, and nothing that acts when it is opened. Pure
+// but for `place`, which follows the address.
+import { signal } from "./ui.js";
+
+/** @typedef {{view: string, id: string, query: Record<string, string>}} Place */
+
+/**
+ * @param {string} hash "#/log/01k…?q=make": view, process, and a query.
+ * @returns {Place}
+ */
+export function parsePlace(hash) {
+  const [path = "", query = ""] = hash.replace(/^#?\/?/, "").split("?", 2);
+  const [view = "", id = ""] = path.split("/", 2);
+  return { view: view || "list", id: decode(id), query: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+/** @param {string} text */
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * @param {Place} place
+ * @returns {string} Its address, without what is empty.
+ */
+export function formatPlace({ view, id, query }) {
+  const kept = Object.entries(query).filter(([, value]) => value !== "");
+  const words = new URLSearchParams(kept).toString();
+  return `#/${view}${id && `/${encodeURIComponent(id)}`}${words && `?${words}`}`;
+}
+
+/** Where the page is. */
+export const place = signal(parsePlace(typeof location === "undefined" ? "" : location.hash));
+
+/** Follow the address from now on. */
+export function followAddress() {
+  addEventListener("hashchange", () => (place.value = parsePlace(location.hash)));
+}
+
+/**
+ * Change a part of the query, in place: typing in a filter leaves one entry in the history.
+ * @param {Record<string, string>} change
+ */
+export function refine(change) {
+  const next = { ...place.value, query: { ...place.value.query, ...change } };
+  history.replaceState(null, "", formatPlace(next));
+  place.value = next;
+}

@@ -1,0 +1,79 @@
+// @ts-check
+// How values are said: ages, sizes, states. Pure.
+
+const UNITS = /** @type {const} */ ([
+  ["d", 86400],
+  ["h", 3600],
+  ["m", 60],
+]);
+
+/**
+ * @param {number} seconds
+ * @returns {string} "42s", "5m 3s", "2d 4h": at most two units.
+ */
+export function duration(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  for (const [name, length] of UNITS) {
+    if (whole >= length) {
+      const [below, unit] = name === "d" ? ["h", 3600] : name === "h" ? ["m", 60] : ["s", 1];
+      const rest = Math.floor((whole % length) / Number(unit));
+      return rest ? `${Math.floor(whole / length)}${name} ${rest}${below}` : `${Math.floor(whole / length)}${name}`;
+    }
+  }
+  return `${whole}s`;
+}
+
+/**
+ * @param {number} count Bytes.
+ * @returns {string} "512 B", "1.5 MiB".
+ */
+export function size(count) {
+  if (count < 1024) return `${count} B`;
+  const units = ["KiB", "MiB", "GiB", "TiB"];
+  let value = count / 1024;
+  let place = 0;
+  while (value >= 1024 && place < units.length - 1) {
+    value /= 1024;
+    place += 1;
+  }
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)} ${units[place]}`;
+}
+
+/** @typedef {{process_id: string, state: string, command: string, created_at: string, started_at: string | null, ended_at: string | null,
+ *   exit_code: number | null, cause: string | null, name?: string, short_id?: string, project?: string, pid: number | null, waiting?: string,
+ *   waits_for: string | null, hint: string | null, descendants: number, stdout_bytes: number, stderr_bytes: number, stdio: string, stdin: string,
+ *   tags: Record<string, string>, group: string | null, cwd: string, completed: boolean, error: string | null}} Process */
+
+const LIVING = new Set(["queued", "starting", "running", "paused", "stopping"]);
+
+/** @param {Process} process @returns {boolean} Whether it runs, or has left something running. */
+export function lives(process) {
+  return LIVING.has(process.state) || process.descendants > 0;
+}
+
+/** @param {Process} process @returns {string} What its state is called in a list. */
+export function stateOf(process) {
+  if (process.waits_for === "approval") return "needs approval";
+  if (process.waiting && process.waiting !== "no" && lives(process)) return "asks";
+  if (process.state === "exited") return process.exit_code === 0 ? "done" : `exit ${process.exit_code}`;
+  if (process.state === "signaled") return process.cause ?? `signal ${-(process.exit_code ?? 0)}`;
+  return process.state.replaceAll("_", " ");
+}
+
+/** @param {Process} process @returns {"live" | "held" | "good" | "bad"} The colour of its state. */
+export function toneOf(process) {
+  if (["queued", "paused", "stopping"].includes(process.state) || stateOf(process) === "asks") return "held";
+  if (LIVING.has(process.state)) return "live";
+  return process.state === "exited" && process.exit_code === 0 ? "good" : "bad";
+}
+
+/**
+ * @param {Process} process
+ * @param {number} now Milliseconds since 1970.
+ * @returns {string} How long it has run, or ran.
+ */
+export function timeOf(process, now) {
+  if (process.started_at === null) return "";
+  const end = process.ended_at === null ? now : Date.parse(process.ended_at);
+  return duration((end - Date.parse(process.started_at)) / 1000);
+}

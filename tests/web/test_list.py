@@ -1,0 +1,94 @@
+"""The list of processes, in a real Chromium: live, filtered by the address, and controlled by clicks."""
+
+import pytest
+
+from tests.attacks.attacking import Requests
+from tests.support.browsing import Browser
+from tests.support.server import OutliveServer
+from tests.web.opened import open_page
+
+pytestmark = pytest.mark.thorough
+
+_DRAWN = "document.querySelectorAll('.row').length"
+
+
+def _state(server: OutliveServer, name: str) -> str:
+    return str(Requests(server)("GET", f"/v1/processes/{name}").body["state"])
+
+
+@pytest.mark.promise("U.list")
+def test_what_starts_and_ends_elsewhere_is_seen_at_once(window: Browser, own_server: OutliveServer) -> None:
+    open_page(window, own_server)
+    window.until_text("Nothing here.")
+    asking = Requests(own_server)
+    asking.start("sleep 60", name="begun-elsewhere")
+    assert "running" in window.until_text("begun-elsewhere")
+    asking("POST", "/v1/processes/begun-elsewhere/control", body={"action": "cancel"})
+    window.until_text("cancel")
+    own_server.kill()
+    window.until_text("The server is away")
+    own_server.start()
+    window.until(lambda: "The server is away" not in window.text, lambda: window.text)
+    asking = Requests(own_server)
+    asking.start("exit 7", name="after-the-kill")
+    window.until_text("exit 7")
+
+
+@pytest.mark.promise("U.list")
+def test_a_filter_is_in_the_address_and_few_rows_are_drawn_of_many(
+    window: Browser, own_server: OutliveServer
+) -> None:
+    asking = Requests(own_server)
+    for number in range(80):
+        asking.start("true", name=f"many-{number}", tags={"kind": "odd" if number % 2 else "even"})
+    address = open_page(window, own_server)
+    window.until_text("80 shown")
+    assert 0 < window.value(_DRAWN) < 60
+    window.type("kind=odd many-1", into="#filter")
+    window.until_text("6 shown")
+    assert window.value("location.hash") == "#/list?q=kind%3Dodd+many-1"
+    window.open(f"{address}#/list?q=many-79&state=done")
+    window.until_text("1 shown")
+    assert window.value("document.querySelector('#filter').value") == "many-79"
+    window.value("location.hash = '#/list?state=live'")
+    window.until_text("0 shown")
+    # By keys alone: "/" leads to the filter from wherever the focus is.
+    window.value("document.activeElement.blur()")
+    window.do("Input.dispatchKeyEvent", type="keyDown", key="/", text="/")
+    assert window.value("document.activeElement.id") == "filter"
+
+
+@pytest.mark.promise("U.list")
+def test_a_process_is_paused_resumed_and_stopped_by_clicks(
+    window: Browser, own_server: OutliveServer
+) -> None:
+    Requests(own_server).start("sleep 60", name="clicked")
+    open_page(window, own_server)
+    window.click("[aria-label='Pause clicked']")
+    window.until(lambda: _state(own_server, "clicked") == "paused")
+    window.click("[aria-label='Resume clicked']")
+    window.until(lambda: _state(own_server, "clicked") == "running")
+    window.click("[aria-label='Stop clicked']")
+    assert _state(own_server, "clicked") == "running", "once is a slip of the hand"
+    window.click("[aria-label='Really Stop clicked']")
+    window.until_text("cancel")
+    assert window.value("document.querySelector('[aria-label*=clicked]')") is None
+
+
+@pytest.mark.promise("U.list")
+def test_a_page_that_only_looks_has_nothing_to_click(window: Browser, own_server: OutliveServer) -> None:
+    Requests(own_server).start("sleep 60", name="looked-at")
+    open_page(window, own_server, "--scope", "read")
+    assert "only looks" in window.until_text("looked-at")
+    assert window.value("document.querySelectorAll('main button').length") == 0
+
+
+@pytest.mark.promise("U.list")
+def test_words_of_a_command_are_text_whatever_they_say(window: Browser, own_server: OutliveServer) -> None:
+    Requests(own_server).start(
+        "true # <img src=x onerror=document.title=1> <script>document.title=2</script>"
+    )
+    open_page(window, own_server)
+    window.until_text("<img src=x")
+    assert window.value("document.title") == "outlive"
+    assert window.value("document.querySelectorAll('main img, main script').length") == 0
