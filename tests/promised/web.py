@@ -6,6 +6,7 @@ SENTENCES: Mapping[str, str] = {
     "U.shell": "GET / gives a caller that prefers text/html the page, which holds no data, and every other caller the JSON it always had.",
     "U.files": "Below /ui/ the page's own files are answered, and nothing else, whatever the path says.",
     "U.list": "The page lists what its caller may see, live and by a filter in the address, and offers what the caller's scope allows.",
+    "U.log": "The page shows a log of any size at its end, its beginning and any place between, fetching what is in sight, and goes on after a kill.",
     "U.code": "A code opens the page once, within 60 s, and gives it a token that is listed, can be revoked, and ends after 12 h.",
     "U.code.who": "Only the user of this machine gets a code: over the Unix socket, without a token, from outside of every command of ours.",
     "U.code.form": "A code counts in the form of a file alone: sent by no page, from inside no command, over no proxy.",

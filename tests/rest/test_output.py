@@ -86,6 +86,25 @@ def test_a_range_of_one_stream_is_read_by_bytes(rest: RestCaller) -> None:
 
 
 @pytest.mark.promise("R.output")
+def test_output_begins_at_any_position_of_both_streams_together(rest: RestCaller) -> None:
+    """What a page of a browser draws: a window of a log of any size, wherever it is scrolled to."""
+    line = "for n in $(seq 60); do echo out $n; sleep 0.005; echo err $n >&2; done"
+    process = rest.run(line)
+
+    def marked(**query: Query) -> list[tuple[str, str]]:
+        page = rest.output(process["process_id"], limit=262144, **query)
+        assert not page["more"]
+        return [(chunk["type"], letter) for chunk in page["chunks"] for letter in chunk["data"]]
+
+    whole = marked()
+    assert len(whole) == 2 * sum(len(f"out {n}\n") for n in range(1, 61))
+    for at in (0, 1, 5, 6, 7, 100, len(whole) // 2, len(whole) - 1, len(whole), len(whole) + 50):
+        assert marked(at=at) == whole[at:], at
+    for query in ({"at": -1}, {"at": 0, "cursor": "0"}, {"at": 0, "tail": 1}, {"at": 0, "grep": "x"}):
+        assert rest.refused("GET", _path(process), status=422, **query)["slug"] == "invalid_params"
+
+
+@pytest.mark.promise("R.output")
 def test_the_tail_is_the_last_lines(rest: RestCaller) -> None:
     process_id = rest.run("seq 100000; printf unfinished")["process_id"]
     assert rest.raw(process_id, tail=2) == b"100000\nunfinished"

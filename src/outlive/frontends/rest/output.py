@@ -114,16 +114,19 @@ async def read(call: RestCall, asked: OutputParameters) -> Response | Members:
     log = process.raw_log if asked.raw else process.log  # nothing of it leaves before `read_raw`
     stream = None if asked.stream == "both" else STREAM_NAMES.index(asked.stream)
     has_range = asked.start is not None or asked.end is not None
-    if (asked.cursor is not None) + (asked.tail is not None) + has_range > 1:
-        raise InvalidRequest("invalid_params", "Pass one of cursor, tail and a range (start, end).")
+    if sum(one is not None for one in (asked.cursor, asked.at, asked.tail)) + has_range > 1:
+        raise InvalidRequest("invalid_params", "Pass one of cursor, at, tail and a range (start, end).")
     if asked.grep is not None:
-        if asked.tail is not None or has_range or asked.raw:
+        if asked.at is not None or asked.tail is not None or has_range or asked.raw:
             raise InvalidRequest("invalid_params", "grep goes with a cursor only.")
         return await _search(process, asked.grep, stream, asked, call.context.stopping)
     if has_range:
         extent = _range(log, stream, asked.start or 0, asked.end)
     else:
-        begin = _start_of(asked.cursor) if asked.tail is None else await _tail(process, asked.tail, stream)
+        if asked.tail is not None:
+            begin = await _tail(process, asked.tail, stream)
+        else:
+            begin = _start_of(asked.cursor) if asked.at is None else await _behind(process, asked.at)
         extent = _rest(process, log, stream, begin)
     if asked.format == "raw" or (asked.format is None and _wants_bytes(call.connection)):
         extent = _limited(extent, asked.limit)
@@ -268,6 +271,20 @@ async def _tail(process: Process, count: int, stream: int | None) -> Cursor:
         log = process.open_log()
         try:
             return tail_start(log, count, stream=stream)
+        finally:
+            log.close()
+
+    return await asyncio.to_thread(find)
+
+
+async def _behind(process: Process, count: int) -> Cursor:
+    """Return the cursor behind the first `count` bytes of both streams, in the order of writing; the end if there are fewer."""
+
+    def find() -> Cursor:
+        log = process.open_log()
+        try:
+            now = log.end
+            return log.tail_cursor(max(0, now.stdout + now.stderr - count))
         finally:
             log.close()
 

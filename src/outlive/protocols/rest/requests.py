@@ -313,6 +313,10 @@ class OutputParameters(OfProcess, kw_only=True, frozen=True):
     ] = None
     start: Annotated[_Offset | None, Meta(description="For one stream: a byte's number.")] = None
     end: Annotated[_Offset | None, Meta(description="For one stream: a byte's number.")] = None
+    at: Annotated[
+        _Offset | None,
+        Meta(description="Where to begin: behind so many bytes of both streams, in the order of writing."),
+    ] = None
     tail: Annotated[
         Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Only the last lines.")
     ] = None

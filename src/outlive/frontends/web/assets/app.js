@@ -3,6 +3,7 @@
 import { followAddress, place } from "./address.js";
 import { trouble } from "./controls.js";
 import { ListView } from "./list_view.js";
+import { LogView } from "./log_view.js";
 import { followProcesses } from "./processes.js";
 import { dial, link, scope } from "./rpc.js";
 import { dropToken, keepToken, token } from "./token.js";
@@ -19,7 +20,7 @@ function App() {
       <span class="link" role="status">${link.value === "open" ? scope.value === "read" ? "only looks" : "" : "The server is away; the page tries again."}</span>
     </header>
     ${trouble.value && html`<p class="trouble" role="alert">${trouble.value} <button class="quiet" onClick=${() => (trouble.value = "")}>Close</button></p>`}
-    <main><${ListView} /></main>`;
+    <main>${place.value.view === "log" ? html`<${LogView} />` : html`<${ListView} />`}</main>`;
 }
 
 function TokenForm() {

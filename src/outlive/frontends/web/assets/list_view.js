@@ -48,9 +48,9 @@ function Row({ process, index }) {
   const age = duration((now.value - Date.parse(process.created_at)) / 1000);
   return html`<div class="row" role="row" aria-rowindex=${index + 1}>
     <span class=${`state ${toneOf(process)}`} role="cell">${stateOf(process)}</span>
-    <span class="what" role="cell" title=${process.command}>
+    <a class="what" role="cell" title=${process.command} href=${`#/log/${process.process_id}`}>
       <b>${process.name ?? process.short_id ?? process.process_id.slice(-6)}</b> <code>${process.command}</code>
-    </span>
+    </a>
     <span class="where" role="cell" title=${process.cwd}>${process.project ?? process.cwd}</span>
     <span class="time" role="cell" title=${`started ${process.created_at}`}>${timeOf(process, now.value)} <small>${age} ago</small></span>
     <span role="cell"><${Controls} process=${process} /></span>

@@ -13,8 +13,11 @@ export function drawn({ count, height, top, view }) {
   return { first, last: Math.min(count, Math.ceil((top + view) / height) + BESIDE) };
 }
 
-/** @param {{count: number, height: number, label: string, row: (index: number) => unknown}} props */
-export function Rows({ count, height, label, row }) {
+/**
+ * @param {{count: number, height: number, label: string, row: (index: number) => unknown, onScrolled?: () => void,
+ *   onPlace?: (place: HTMLElement | null) => void}} props
+ */
+export function Rows({ count, height, label, row, onScrolled = () => {}, onPlace = () => {} }) {
   const place = useRef(/** @type {HTMLElement | null} */ (null));
   const [sizes, setSizes] = useState({ top: 0, view: 0 });
   const measure = () => {
@@ -23,12 +26,20 @@ export function Rows({ count, height, label, row }) {
   };
   useLayoutEffect(() => {
     measure();
+    onPlace(place.current);
     addEventListener("resize", measure);
-    return () => removeEventListener("resize", measure);
+    return () => {
+      removeEventListener("resize", measure);
+      onPlace(null);
+    };
   }, []);
+  const scrolled = () => {
+    measure();
+    onScrolled();
+  };
   const { first, last } = drawn({ count, height, ...sizes });
   const indices = Array.from({ length: last - first }, (_, index) => first + index);
-  return html`<div class="rows" role="table" aria-label=${label} aria-rowcount=${count} tabindex="0" ref=${place} onScroll=${measure}>
+  return html`<div class="rows" role="table" aria-label=${label} aria-rowcount=${count} tabindex="0" ref=${place} onScroll=${scrolled}>
     <div class="rows-all" role="rowgroup" style=${{ height: `${count * height}px` }}>
       <div class="rows-drawn" role="presentation" style=${{ transform: `translateY(${first * height}px)` }}>${indices.map(row)}</div>
     </div>
