@@ -117,13 +117,21 @@ def clean_env(tmp_path: Path) -> dict[str, str]:
 def test_every_wheel_holds_the_package_its_types_and_its_licence(built: Path) -> None:
     starts = "outlive/engine/terminals/start_files"
     files = [f"{starts}/{name}" for name in ("start.bash", "start.fish", "zsh/.zshenv", "zsh/.zshrc")]
+    web = ROOT / "src/outlive/frontends/web"
+    page = {
+        path.relative_to(ROOT / "src").as_posix()
+        for folder in ("assets", "pages")
+        for path in (web / folder).rglob("*")
+        if path.is_file()
+    }
+    assert len(page) > 20
     sources = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.[ch]")}
     assert len(sources) > len(runner_sources()) > 0
     wheels = list(built.glob("*.whl"))
     assert len(wheels) == 1 + len(MACHINES)
     for wheel in wheels:
         names = zipfile.ZipFile(wheel).namelist()
-        assert {"outlive/py.typed", "outlive/frontends/mcp/tools/workspace.bash", *files} <= set(names)
+        assert {"outlive/py.typed", "outlive/frontends/mcp/tools/workspace.bash", *files, *page} <= set(names)
         assert sources <= set(names), "a machine that no wheel is for compiles them"
         assert any(name.endswith("/licenses/LICENSE") for name in names)
         own = ("outlive/", f"outlive-{outlive.__version__}.")

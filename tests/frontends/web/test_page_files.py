@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from starlette.routing import Router
 from outlive.core.layout import Layout
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.frontends.web.door import WebFrontend
+from outlive.frontends.web.opener_files import page_text
 from outlive.frontends.web.page_files import read_page_files
 from outlive.policy.access import Access, Scope
 from outlive.server.access.web_pages import wants_html
@@ -130,6 +132,23 @@ async def test_no_path_leads_out_of_the_pages_files(port: int, path: str) -> Non
     answer = await _get(port, path)
     assert answer.status == 404, answer
     assert answer.json["error"] == "unknown_path"
+
+
+def test_the_shell_names_every_module_that_the_page_needs_at_once() -> None:
+    """Else a browser learns of each level of imports when the one before has come."""
+    found = read_page_files()
+    needed: set[str] = set()
+
+    def follow(name: str) -> None:
+        if name not in needed:
+            needed.add(name)
+            folder = name.rpartition("/")[0]
+            for told in re.findall(r'\bfrom\s*"\./([^"]+)"', found[name].body.decode()):
+                follow(f"{folder}/{told}" if folder else told)
+
+    follow("app.js")
+    told = re.findall(r'rel="modulepreload" href="/ui/([^"]+)"', page_text("index.html"))
+    assert sorted([*told, "app.js"]) == sorted(needed)
 
 
 def test_the_page_is_small() -> None:

@@ -1,6 +1,8 @@
 // @ts-check
 // The page: who may see it, its frame, and the view that the address names.
 import { followAddress, place } from "./address.js";
+import { approvals, decides, followApprovals } from "./approvals.js";
+import { ApprovalsView } from "./approvals_view.js";
 import { trouble } from "./controls.js";
 import { ListView } from "./list_view.js";
 import { LogView } from "./log_view.js";
@@ -12,15 +14,26 @@ import { effect, html, render, signal } from "./ui.js";
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 const hasToken = signal(token() !== null);
 
+/** @type {Map<string, () => unknown>} By their name in the address. */
+const VIEWS = new Map(Object.entries({ list: ListView, log: LogView, approvals: ApprovalsView }));
+
 function App() {
   if (!hasToken.value) return html`<${TokenForm} />`;
   return html`<header>
       <a class="home" href="#/list">outlive</a>
-      <nav aria-label="Views"><a href="#/list" aria-current=${place.value.view === "list" ? "page" : undefined}>Processes</a></nav>
+      <nav aria-label="Views">
+        <${Tab} view="list" text="Processes" count=${0} />
+        ${decides() && html`<${Tab} view="approvals" text="Approvals" count=${approvals.value.length} />`}
+      </nav>
       <span class="link" role="status">${link.value === "open" ? scope.value === "read" ? "only looks" : "" : "The server is away; the page tries again."}</span>
     </header>
     ${trouble.value && html`<p class="trouble" role="alert">${trouble.value} <button class="quiet" onClick=${() => (trouble.value = "")}>Close</button></p>`}
-    <main>${place.value.view === "log" ? html`<${LogView} />` : html`<${ListView} />`}</main>`;
+    <main><${VIEWS.get(place.value.view) ?? ListView} /></main>`;
+}
+
+/** @param {{view: string, text: string, count: number}} props How many wait there. */
+function Tab({ view, text, count }) {
+  return html`<a href=${`#/${view}`} aria-current=${place.value.view === view ? "page" : undefined}>${text}${count > 0 && html` <span class="count">${count}</span>`}</a>`;
 }
 
 function TokenForm() {
@@ -57,5 +70,10 @@ addEventListener("keydown", (event) => {
 });
 followAddress();
 followProcesses();
+followApprovals();
+effect(() => {
+  const count = approvals.value.length;
+  document.title = count ? `(${count}) outlive` : "outlive";
+});
 dial();
 effect(() => render(html`<${App} />`, root));

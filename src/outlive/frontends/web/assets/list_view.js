@@ -2,18 +2,15 @@
 // The list of processes, with its filter in the address.
 import { place, refine } from "./address.js";
 import { Controls } from "./controls.js";
+import { now } from "./now.js";
 import { isListed, projects, shown, states } from "./processes.js";
 import { Rows } from "./rows.js";
-import { html, signal } from "./ui.js";
+import { html } from "./ui.js";
 import { duration, stateOf, timeOf, toneOf } from "./words.js";
 
 /** @typedef {import("./words.js").Process} Process */
 
 const ROW_PX = 52; // two lines of text, as style.css draws them
-const EACH_MS = 1000;
-/** The time that ages are counted to; it moves while the page is looked at. */
-const now = signal(Date.now());
-setInterval(() => document.hidden || (now.value = Date.now()), EACH_MS);
 
 export function ListView() {
   const query = place.value.query;
@@ -45,11 +42,12 @@ function Choice({ name, label, all, options }) {
 
 /** @param {{process: Process, index: number}} props */
 function Row({ process, index }) {
+  const name = process.name ?? process.short_id ?? process.process_id.slice(-6);
   const age = duration((now.value - Date.parse(process.created_at)) / 1000);
   return html`<div class="row" role="row" aria-rowindex=${index + 1}>
     <span class=${`state ${toneOf(process)}`} role="cell">${stateOf(process)}</span>
     <a class="what" role="cell" title=${process.command} href=${`#/log/${process.process_id}`}>
-      <b>${process.name ?? process.short_id ?? process.process_id.slice(-6)}</b> <code>${process.command}</code>
+      <b>${name}</b> <code>${process.command}</code>
     </a>
     <span class="where" role="cell" title=${process.cwd}>${process.project ?? process.cwd}</span>
     <span class="time" role="cell" title=${`started ${process.created_at}`}>${timeOf(process, now.value)} <small>${age} ago</small></span>

@@ -3,10 +3,10 @@
 import { place, refine } from "./address.js";
 import { Controls, attempt } from "./controls.js";
 import { lengthOf, linesOf, piecesOf } from "./log_model.js";
+import { output } from "./output.js";
 import { processOf, version } from "./processes.js";
 import { request } from "./rpc.js";
 import { Rows } from "./rows.js";
-import { token } from "./token.js";
 import { html, signal } from "./ui.js";
 import { lives, size, stateOf, timeOf, toneOf } from "./words.js";
 
@@ -27,18 +27,10 @@ const opened = signal(/** @type {Process | null} */ (null));
 let isReading = false;
 /** @type {HTMLElement | null} */
 let scroller = null;
+let lastTop = 0; // where it was scrolled to before
 
 const begin = () => log.value.pieces[0]?.offset ?? 0;
 const end = () => begin() + lengthOf(log.value.pieces);
-
-/** @param {string} id @param {Record<string, string | number>} query @returns {Promise<any>} */
-async function output(id, query) {
-  const words = new URLSearchParams({ encoding: "base64", ...Object.fromEntries(Object.entries(query).map(([name, value]) => [name, String(value)])) });
-  const answer = await fetch(`/v1/processes/${encodeURIComponent(id)}/output?${words}`, { headers: { Authorization: `Bearer ${token()}` } });
-  const page = await answer.json();
-  if (!answer.ok) throw Object.assign(new Error(page.detail), { hint: page.hint });
-  return page;
-}
 
 /** @param {Piece[]} pieces */
 function show(pieces) {
@@ -100,6 +92,7 @@ async function look() {
 
 async function toEnd() {
   isFollowing.value = true;
+  if (place.value.query.at) refine({ at: "" });
   const total = await look();
   if (total - end() > PAGE_BYTES || end() > total) await jump(total - PAGE_BYTES);
   else await readOn();
@@ -135,7 +128,10 @@ function open(id) {
 function scrolled() {
   if (!scroller) return;
   const below = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
-  if (isFollowing.value && below > NEAR_PX) isFollowing.value = false;
+  // Only a person scrolls up: what is written makes the list longer, and what is let go makes it end earlier.
+  const isUp = scroller.scrollTop < lastTop;
+  lastTop = scroller.scrollTop;
+  if (isFollowing.value && isUp && below > 2 * LINE_PX) isFollowing.value = false;
   if (scroller.scrollTop < NEAR_PX && begin() > 0) void reading(readBack);
   else if (below < NEAR_PX && end() < log.value.total) void reading(readOn);
   const first = log.value.lines[Math.floor(scroller.scrollTop / LINE_PX)];

@@ -27,9 +27,10 @@ export function Rows({ count, height, label, row, onScrolled = () => {}, onPlace
   useLayoutEffect(() => {
     measure();
     onPlace(place.current);
-    addEventListener("resize", measure);
+    const watching = new ResizeObserver(measure);
+    if (place.current) watching.observe(place.current);
     return () => {
-      removeEventListener("resize", measure);
+      watching.disconnect();
       onPlace(null);
     };
   }, []);

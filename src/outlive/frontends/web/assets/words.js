@@ -77,3 +77,22 @@ export function timeOf(process, now) {
   const end = process.ended_at === null ? now : Date.parse(process.ended_at);
   return duration((end - Date.parse(process.started_at)) / 1000);
 }
+
+// Characters that draw nothing, draw over others or turn their order around, and spaces that only look like one.
+const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
+
+/**
+ * Return a text in which every character is seen, so that what is approved is what is read.
+ * @param {string} text
+ * @param {{lines?: boolean}} [options] `lines`: line breaks and tabs are what they are.
+ */
+export function spelled(text, { lines = false } = {}) {
+  return text.replace(UNSEEN, (one) =>
+    lines && (one === "\n" || one === "\t") ? one : `\\u{${(one.codePointAt(0) ?? 0).toString(16)}}`,
+  );
+}
+
+/** @param {string[]} words @returns {string} Words of a command, each in quotes: where one ends is seen, too. */
+export function quoted(words) {
+  return words.map((word) => `'${spelled(word).replaceAll("'", "\\'")}'`).join(" ");
+}

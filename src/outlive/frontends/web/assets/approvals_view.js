@@ -1,0 +1,60 @@
+// @ts-check
+// What waits for a person: everything that decides what would run, and two answers. Made to be read on a phone, too.
+import { approvals, approve, changedAt, decides, deny, reveal, revealed } from "./approvals.js";
+import { attempt } from "./controls.js";
+import { now } from "./now.js";
+import { html, useState } from "./ui.js";
+import { duration, quoted, spelled } from "./words.js";
+
+/** @typedef {import("./approvals.js").Approval} Approval */
+
+const CALM_MS = 700; // after the list has changed nothing is taken for so long: a finger may be on its way to what stood there
+
+export function ApprovalsView() {
+  if (!decides()) return html`<p class="empty">Approvals are decided by a page with the scope admin: <code>outlive ui</code> opens one.</p>`;
+  const waiting = approvals.value;
+  return html`<section class="cards" aria-label="Approvals">
+    <p class="empty" role="status">${waiting.length ? `${waiting.length} waiting, oldest first` : "Nothing waits for an approval."}</p>
+    ${waiting.map((one) => html`<${Card} key=${one.digest} one=${one} />`)}
+  </section>`;
+}
+
+/** @param {{one: Approval}} props */
+function Card({ one }) {
+  const [reason, setReason] = useState("");
+  const shown = revealed.value.get(one.digest) ?? one;
+  const isCalm = now.value - changedAt.value > CALM_MS;
+  const left = one.expires_at === null ? "" : `, refused in ${duration((Date.parse(one.expires_at) - now.value) / 1000)}`;
+  const facts = [
+    ["Folder", spelled(shown.cwd)],
+    ["Asked by", spelled(shown.principal)],
+    ["Why", spelled(shown.reason)],
+    ["Profile", shown.profile],
+    ["Where", shown.location && spelled(Object.values(shown.location).join(" "))],
+    ["Variables", Object.entries(shown.env).map(([name, value]) => spelled(value === null ? `-${name}` : `${name}=${value}`)).join("  ")],
+    ["Group", shown.group && spelled(shown.group)],
+    ["Waits", `${duration((now.value - Date.parse(one.since)) / 1000)}${left}`],
+  ].filter(([, value]) => value);
+  return html`<article class="card" aria-label=${`Approval of ${quoted(shown.argv.slice(0, 3))}`}>
+    <pre class="words">${quoted(shown.argv)}</pre>
+    ${shown.script !== null && html`<details open=${shown.script_bytes < 2000}><summary>Script, ${shown.script_bytes} bytes</summary><pre>${spelled(shown.script, { lines: true })}</pre>
+      ${isCut(shown) && html`<p class="trouble">CUT: this is only its beginning.</p>`}</details>`}
+    <dl>${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+    ${shown.redacted && html`<p>${shown.redacted} values are hidden. <button onClick=${() => void attempt(() => reveal(one))}>Show them</button></p>`}
+    <div class="answers">
+      <button class="yes" disabled=${!isCalm} onClick=${() => void attempt(() => approve(one))}>Approve</button>
+      <form onSubmit=${(/** @type {Event} */ event) => {
+        event.preventDefault();
+        void attempt(() => deny(one, reason));
+      }}>
+        <input aria-label="Why not" placeholder="Why not (one sentence)" value=${reason} maxlength="500" onInput=${(/** @type {Event} */ event) => setReason(/** @type {HTMLInputElement} */ (event.target).value)} />
+        <button class="no" disabled=${!isCalm}>Deny</button>
+      </form>
+    </div>
+  </article>`;
+}
+
+/** @param {Approval} one */
+function isCut(one) {
+  return one.script !== null && one.script_bytes > Math.max(new TextEncoder().encode(one.script).length, 65536);
+}

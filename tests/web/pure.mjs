@@ -1,0 +1,117 @@
+// What the page decides without a browser: words, colours, filters, addresses. Run by test_pure.py in plain Node.
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { formatPlace, parsePlace } from "./page/address.js";
+import { linesOf, piecesOf, spansOf } from "./page/log_model.js";
+import { filtered } from "./page/processes.js";
+import { drawn } from "./page/rows.js";
+import { duration, quoted, size, spelled, stateOf } from "./page/words.js";
+
+const bytes = (text) => new TextEncoder().encode(text);
+const process = (members) => ({
+  process_id: "01k", state: "running", command: "make all", created_at: "", started_at: null, ended_at: null, exit_code: null, cause: null,
+  pid: 7, waits_for: null, hint: null, descendants: 0, cwd: "/srv", tags: {}, group: null, ...members,
+});
+/** Pieces as they stand one behind the other in a log. */
+function pieces(...parts) {
+  let offset = 0;
+  return parts.map(([stream, data]) => {
+    const one = { offset, length: data.length, stream, bytes: data };
+    offset += data.length;
+    return one;
+  });
+}
+const text = (line) => line.spans.map((one) => one.text).join("");
+
+test("ages and sizes have at most two units", () => {
+  assert.deepEqual([0, 59.9, 60, 3661, 90_000, 172_800].map(duration), ["0s", "59s", "1m", "1h 1m", "1d 1h", "2d"]);
+  assert.deepEqual([0, 1023, 1024, 15_000, 5 * 1024 ** 3].map(size), ["0 B", "1023 B", "1.0 KiB", "15 KiB", "5.0 GiB"]);
+});
+
+test("no character of a command hides, draws over another one, or turns the order around", () => {
+  assert.equal(spelled("a\u202eb\u200bc\u00a0d\x1b[2J\u2028"), "a\\u{202e}b\\u{200b}c\\u{a0}d\\u{1b}[2J\\u{2028}");
+  assert.equal(spelled("plain ü 漢 words"), "plain ü 漢 words");
+  assert.equal(spelled("a\n\tb\r", { lines: true }), "a\n\tb\\u{d}");
+  assert.equal(quoted(["a b", "c'd", ""]), "'a b' 'c\\'d' ''");
+});
+
+test("a state is said in a word, and a signal by its number", () => {
+  assert.equal(stateOf(process({})), "running");
+  assert.equal(stateOf(process({ state: "exited", exit_code: 0 })), "done");
+  assert.equal(stateOf(process({ state: "exited", exit_code: 3 })), "exit 3");
+  assert.equal(stateOf(process({ state: "signaled", exit_code: -9 })), "signal 9");
+  assert.equal(stateOf(process({ state: "queued", waits_for: "approval" })), "needs approval");
+  assert.equal(stateOf(process({ waiting: "input" })), "asks");
+});
+
+test("a character that a page of the log cuts is whole in its line", () => {
+  const [one, two] = [bytes("gr\u00fc\u00df").slice(0, 3), bytes("gr\u00fc\u00df").slice(3)];
+  const lines = linesOf(pieces(["stdout", one], ["stdout", two], ["stdout", bytes(" Gott\nnext")]));
+  assert.deepEqual(lines.map(text), ["gr\u00fc\u00df Gott", "next"]);
+  assert.deepEqual(lines.map((line) => line.offset), [0, 6]);
+});
+
+test("lines of both streams stay apart, and come in the order in which they were finished", () => {
+  const lines = linesOf(pieces(["stdout", bytes("be")], ["stderr", bytes("wrong\n")], ["stdout", bytes("gun\nend")]));
+  assert.deepEqual(lines.map((line) => [line.stream, text(line)]), [["stderr", "wrong"], ["stdout", "begun"], ["stdout", "end"]]);
+});
+
+test("what is no longer kept is a line that says so, and positions go on behind it", () => {
+  const page = [{ type: "stdout", data: btoa("a\n"), end: 2 }, { type: "stdout", gap: true, from: 2, to: 1002, end: 1002 }, { type: "stdout", data: btoa("b\n"), end: 1004 }];
+  const found = piecesOf(page, 10);
+  assert.deepEqual(found.map((one) => one.offset), [10, 12, 1012]);
+  const lines = linesOf(found);
+  assert.deepEqual([lines.length, lines[1].isGap, text(lines[2])], [3, true, "b"]);
+});
+
+test("colours are classes, and last until they are ended; other sequences draw nothing", () => {
+  const classes = new Set();
+  const spans = spansOf("\x1b[1;31mred\x1b[0m plain \x1b[38;5;2mgreen\x1b[39m\x1b[2K\x1b]0;title\x07end", classes);
+  assert.deepEqual(spans, [
+    { text: "red", classes: "bold fg-red" }, { text: " plain ", classes: "" }, { text: "green", classes: "fg-green" }, { text: "end", classes: "" },
+  ]);
+  assert.equal(classes.size, 0);
+  spansOf("\x1b[4mon", classes);
+  assert.deepEqual([...classes], ["underlined"]);
+  assert.deepEqual(spansOf("10%\r50%\r100%\r", new Set()).map((one) => one.text), ["100%"]);
+  assert.equal(spansOf("x".repeat(9000), new Set()).at(-1).classes, "cut");
+  assert.deepEqual(spansOf("\x1b[38;2;1;2;3mtrue\x1b[48;2;9;9;9;1mbold", new Set()).map((one) => one.classes), ["", "bold"]);
+});
+
+test("no bytes are too odd for a line", () => {
+  for (let seed = 1; seed < 3000; seed += 1) {
+    const odd = Uint8Array.from({ length: seed % 40 }, (_, place) => (seed * 31 + place * place * 17) % 256);
+    const shown = linesOf(pieces(["stdout", odd], ["stderr", odd])).map(text).join("");
+    assert.doesNotMatch(shown, /[\x00-\x08\x0b-\x1f\x7f]/);
+  }
+});
+
+test("an address says the same when it is read and written again", () => {
+  for (const hash of ["#/list", "#/list?q=a+b%3Dc&state=live", "#/log/01k?at=7", "#/log/a%2Fb"]) assert.equal(formatPlace(parsePlace(hash)), hash);
+  assert.deepEqual(parsePlace(""), { view: "list", id: "", query: {} });
+  assert.equal(parsePlace("#/log/%E0%A4%A").id, "%E0%A4%A");
+  assert.equal(formatPlace({ view: "list", id: "", query: { q: "" } }), "#/list");
+});
+
+test("a filter's words all have to be there, in whichever of a process's names", () => {
+  const all = [
+    process({ process_id: "01a", name: "web", tags: { job: "nightly" } }),
+    process({ process_id: "01b", command: "npm run web", project: "/srv/shop", state: "exited", exit_code: 1 }),
+    process({ process_id: "01c", state: "exited", exit_code: 0, descendants: 2 }),
+  ];
+  const ids = (filter) => filtered(all, filter).map((one) => one.process_id);
+  assert.deepEqual(ids({}), ["01c", "01b", "01a"], "newest first");
+  assert.deepEqual(ids({ q: "WEB" }), ["01b", "01a"]);
+  assert.deepEqual(ids({ q: "web job=night" }), ["01a"]);
+  assert.deepEqual(ids({ state: "live" }), ["01c", "01a"], "what has left something running lives");
+  assert.deepEqual(ids({ state: "exit 1" }), ["01b"]);
+  assert.deepEqual(ids({ project: "/srv/shop" }), ["01b"]);
+});
+
+test("only rows in sight are drawn, and some beside them", () => {
+  assert.deepEqual(drawn({ count: 5000, height: 50, top: 0, view: 500 }), { first: 0, last: 18 });
+  assert.deepEqual(drawn({ count: 5000, height: 50, top: 100_000, view: 500 }), { first: 1992, last: 2018 });
+  assert.deepEqual(drawn({ count: 3, height: 50, top: 9000, view: 500 }), { first: 0, last: 3 });
+  assert.deepEqual(drawn({ count: 0, height: 50, top: 0, view: 500 }), { first: 0, last: 0 });
+});

@@ -1,0 +1,92 @@
+"""What waits for a person is seen, approved and denied in a real Chromium, on a phone's width, too."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.attacking import Requests
+from tests.support.browsing import Browser
+from tests.support.fixtures import ServerFactory
+from tests.web.opened import open_page
+
+pytestmark = pytest.mark.thorough
+
+_APPROVE, _DENY = ".card .yes:not(:disabled)", ".card .no:not(:disabled)"
+_PHONE = {"width": 375, "height": 700, "deviceScaleFactor": 1, "mobile": True}
+
+
+@pytest.mark.promise("U.approvals", "P.exactly")
+def test_a_start_is_seen_whole_and_approved_by_a_click(
+    window: Browser, serve: ServerFactory, tmp_path: Path
+) -> None:
+    server = serve("--ask", "touch *")
+    open_page(window, server)
+    window.click("a[href='#/approvals']")
+    window.until_text("Nothing waits")
+    target = tmp_path / "a b"
+    asking = Requests(server)
+    body = {
+        "argv": ["touch", str(target), "--", "x\u202eevil\x1b[2J\u00a0y"],
+        "cwd": str(tmp_path),
+        "env": {"PLACE": "here"},
+        "env_secrets": {"KEY": "hunter2-hunter2"},
+        "name": "asked-for",
+    }
+    process_id = asking("POST", "/v1/processes", body=body).body["process_id"]
+    shown = window.until_text("1 waiting")
+    assert f"'touch' '{target}' '--' 'x\\u{{202e}}evil\\u{{1b}}[2J\\u{{a0}}y'" in shown, (
+        "nothing is drawn over"
+    )
+    for fact in (str(tmp_path), "uid:", "PLACE=", "KEY="):
+        assert fact in shown
+    assert "hunter2" not in shown
+    assert window.value("document.title") == "(1) outlive"
+    window.click(".card p button")
+    window.until_text("hunter2-hunter2")
+    window.click(_APPROVE)
+    window.until_text("Nothing waits")
+    asking("GET", f"/v1/processes/{process_id}/wait?timeout=20")
+    assert target.exists()
+    assert window.value("document.title") == "outlive"
+
+
+@pytest.mark.promise("U.approvals")
+def test_a_start_is_denied_with_a_sentence_on_a_phone(
+    window: Browser, serve: ServerFactory, tmp_path: Path
+) -> None:
+    server = serve("--ask", "touch *")
+    open_page(window, server)
+    window.do("Emulation.setDeviceMetricsOverride", **_PHONE)
+    try:
+        window.value("location.hash = '#/approvals'")
+        asking = Requests(server)
+        target = tmp_path / ("long-" * 40)
+        process_id = asking("POST", "/v1/processes", body={"argv": ["touch", str(target)]}).body["process_id"]
+        window.until_text("1 waiting")
+        assert window.value("document.documentElement.scrollWidth") <= 375
+        box = "document.querySelector('.card .yes').getBoundingClientRect()"
+        assert window.value(f"{box}.width > 40 && {box}.height >= 40 && {box}.right <= 375")
+        window.type("not on a Friday", into=".card input")
+        window.click(_DENY)
+        window.until_text("Nothing waits")
+    finally:
+        window.do("Emulation.clearDeviceMetricsOverride")
+    ended = asking("GET", f"/v1/processes/{process_id}").body
+    assert ended["cause"] == "approval_denied"
+    assert "not on a Friday" in ended["error"]
+    assert not target.exists()
+
+
+@pytest.mark.promise("U.approvals")
+@pytest.mark.parametrize("scope", ["read", "run"])
+def test_a_page_with_less_than_admin_sees_no_approvals(
+    window: Browser, serve: ServerFactory, scope: str
+) -> None:
+    server = serve("--ask", "touch *")
+    Requests(server)("POST", "/v1/processes", body={"argv": ["touch", "/nowhere/at-all"]})
+    open_page(window, server, "--scope", scope)
+    window.until_text("needs approval")
+    assert window.value("document.querySelector('a[href=\"#/approvals\"]')") is None
+    window.value("location.hash = '#/approvals'")
+    window.until_text("with the scope admin")
+    assert window.value("document.querySelectorAll('.card').length") == 0
