@@ -7,6 +7,8 @@ import { trouble } from "./controls.js";
 import { ListView } from "./list_view.js";
 import { LogView } from "./log_view.js";
 import { followProcesses } from "./processes.js";
+import { followQuestions, questions } from "./questions.js";
+import { QuestionsView } from "./questions_view.js";
 import { dial, link, scope } from "./rpc.js";
 import { dropToken, keepToken, token } from "./token.js";
 import { effect, html, render, signal } from "./ui.js";
@@ -15,7 +17,7 @@ const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 const hasToken = signal(token() !== null);
 
 /** @type {Map<string, () => unknown>} By their name in the address. */
-const VIEWS = new Map(Object.entries({ list: ListView, log: LogView, approvals: ApprovalsView }));
+const VIEWS = new Map(Object.entries({ list: ListView, log: LogView, approvals: ApprovalsView, questions: QuestionsView }));
 
 function App() {
   if (!hasToken.value) return html`<${TokenForm} />`;
@@ -24,6 +26,7 @@ function App() {
       <nav aria-label="Views">
         <${Tab} view="list" text="Processes" count=${0} />
         ${decides() && html`<${Tab} view="approvals" text="Approvals" count=${approvals.value.length} />`}
+        ${["run", "admin"].includes(scope.value) && html`<${Tab} view="questions" text="Questions" count=${questions.value.size} />`}
       </nav>
       <span class="link" role="status">${link.value === "open" ? scope.value === "read" ? "only looks" : "" : "The server is away; the page tries again."}</span>
     </header>
@@ -71,8 +74,9 @@ addEventListener("keydown", (event) => {
 followAddress();
 followProcesses();
 followApprovals();
+followQuestions();
 effect(() => {
-  const count = approvals.value.length;
+  const count = approvals.value.length + questions.value.size;
   document.title = count ? `(${count}) outlive` : "outlive";
 });
 dial();

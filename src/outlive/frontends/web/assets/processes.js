@@ -33,6 +33,11 @@ export function processOf(id) {
   return known.get(id);
 }
 
+/** @returns {Process[]} What lives, newest first. */
+export function living() {
+  return filtered(known.values(), { state: "live" });
+}
+
 /** Begin: list and follow on each new connection. */
 export function followProcesses() {
   hear((method, params) => {

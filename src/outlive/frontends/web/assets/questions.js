@@ -1,0 +1,93 @@
+// @ts-check
+// Which processes wait for something to be typed: the server says when (`wait` until "input"), for those that have an input.
+import { lengthOf, linesOf, piecesOf } from "./log_model.js";
+import { output } from "./output.js";
+import { living } from "./processes.js";
+import { hear, link, request, scope } from "./rpc.js";
+import { signal } from "./ui.js";
+import { lives } from "./words.js";
+
+/** @typedef {import("./words.js").Process} Process */
+/** @typedef {{process: Process, screen: string}} Question */
+
+const MOST = 100; // processes that are waited for at a time: a connection has 256 unanswered waits at most
+const EACH_MS = 5000; // between looks for processes that no event has told of
+const LOOK_MS = 1000; // between looks whether a question was answered, here or elsewhere
+const WAIT_S = 600;
+const SCREEN_BYTES = 4096; // of the end of the output, in which the question stands
+const SCREEN_LINES = 12;
+
+/** By process: what waits for input now. */
+export const questions = signal(/** @type {ReadonlyMap<string, Question>} */ (new Map()));
+/** @type {Set<string>} */
+const watched = new Set();
+
+/** @param {Process} process @returns {boolean} Whether something can be typed into it. */
+export function takesInput(process) {
+  return process.stdin === "pipe" && ["running", "paused"].includes(process.state);
+}
+
+/** @param {string} id @param {Question | null} question */
+function put(id, question) {
+  const next = new Map(questions.value);
+  if (question) next.set(id, question);
+  else next.delete(id);
+  questions.value = next;
+}
+
+/** @param {string} id */
+async function watch(id) {
+  watched.add(id);
+  try {
+    for (;;) {
+      let process = await request("wait", { process_id: id, until: "input", wait_s: WAIT_S });
+      while (process.waiting && lives(process)) {
+        const screen = await screenOf(process);
+        if (questions.value.get(id)?.screen !== screen) put(id, { process, screen });
+        await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+        process = await request("get", { process_id: id, stats: true });
+        process.waiting = process.stats?.waiting;
+      }
+      put(id, null);
+      if (!lives(process) || process.completed) return;
+    }
+  } finally {
+    put(id, null);
+    watched.delete(id);
+  }
+}
+
+/** @param {Process} process @returns {Promise<string>} The last lines that it has shown. */
+async function screenOf(process) {
+  const total = process.stdout_bytes + process.stderr_bytes;
+  const at = Math.max(0, total - SCREEN_BYTES);
+  const pieces = piecesOf((await output(process.process_id, { at, limit: SCREEN_BYTES })).chunks, at);
+  if (lengthOf(pieces) === 0) return "";
+  const lines = linesOf(pieces).map((line) => line.spans.map((one) => one.text).join(""));
+  return lines.slice(-SCREEN_LINES).join("\n");
+}
+
+/** Type an answer. @param {Question} question @param {string} text */
+export async function answer({ process }, text) {
+  // A terminal ends a line by a carriage return, as its Enter key does.
+  await request("write", { process_id: process.process_id, data: text + (process.stdio === "pty" ? "\r" : "\n") });
+}
+
+/** Begin: watch what can be typed into, the newest first. */
+export function followQuestions() {
+  let isScheduled = false;
+  const look = () => {
+    isScheduled = false;
+    if (link.value !== "open" || scope.value === "read") return;
+    for (const one of living()) {
+      if (watched.size >= MOST) return;
+      if (takesInput(one) && !watched.has(one.process_id)) void watch(one.process_id).catch(() => {});
+    }
+  };
+  hear((method) => {
+    if (isScheduled || (method !== "event" && method !== "connected")) return;
+    isScheduled = true;
+    setTimeout(look, LOOK_MS);
+  });
+  setInterval(look, EACH_MS);
+}

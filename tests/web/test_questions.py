@@ -1,0 +1,52 @@
+"""What waits for input is answered in a real Chromium; a password is shown nowhere."""
+
+import pytest
+
+from tests.attacks.attacking import Requests
+from tests.support.browsing import Browser
+from tests.support.server import OutliveServer
+from tests.web.opened import open_page
+
+pytestmark = pytest.mark.thorough
+
+
+@pytest.mark.promise("U.questions")
+def test_a_question_is_seen_and_answered(window: Browser, own_server: OutliveServer) -> None:
+    asking = Requests(own_server)
+    open_page(window, own_server)
+    window.click("a[href='#/questions']")
+    window.until_text("Nothing waits for input.")
+    line = "read -p 'your name? ' name; echo hello $name"
+    process_id = asking.start(line, name="curious", pty=True, stdin="pipe")["process_id"]
+    assert "curious" in window.until_text("your name?")
+    assert window.value("document.querySelector('.card input').type") == "text"
+    assert window.value("document.title") == "(1) outlive"
+    window.type("Ada\r", into=".card input")
+    window.until_text("Nothing waits for input.")
+    assert "hello Ada" in asking.output(process_id)
+
+
+@pytest.mark.promise("U.questions")
+def test_a_password_is_typed_unseen(window: Browser, own_server: OutliveServer) -> None:
+    asking = Requests(own_server)
+    line = "read -s -p 'Password: ' secret; echo; echo $secret | sha256sum"
+    process_id = asking.start(line, pty=True, stdin="pipe")["process_id"]
+    open_page(window, own_server)
+    window.value("location.hash = '#/questions'")
+    window.until_text("Password:")
+    assert window.value("document.querySelector('.card input').type") == "password"
+    window.type("sesame-7\r", into=".card input")
+    window.until_text("Nothing waits for input.")
+    told = asking.output(process_id)
+    assert "sesame-7" not in told + window.text
+    assert "  -" in told
+
+
+@pytest.mark.promise("U.questions")
+def test_a_page_that_only_looks_types_nothing(window: Browser, own_server: OutliveServer) -> None:
+    Requests(own_server).start("read name", pty=True, stdin="pipe", name="asks-in-vain")
+    open_page(window, own_server, "--scope", "read")
+    window.until_text("asks-in-vain")
+    assert window.value("document.querySelector('a[href=\"#/questions\"]')") is None
+    window.value("location.hash = '#/questions'")
+    window.until_text("types nothing")
