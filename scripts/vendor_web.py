@@ -41,6 +41,27 @@ PACKAGES = (
     VendoredPackage(
         name="@preact/signals-core", version="1.14.5", files={"dist/signals-core.mjs": "signals-core.mjs"}
     ),
+    VendoredPackage(
+        name="@xterm/xterm",
+        version="6.0.0",
+        files={"lib/xterm.mjs": "xterm.mjs", "css/xterm.css": "xterm.css"},
+    ),
+    VendoredPackage(
+        name="@xterm/addon-fit", version="0.11.0", files={"lib/addon-fit.mjs": "addon-fit.mjs"}
+    ),
+    VendoredPackage(
+        name="@xterm/addon-unicode-graphemes",
+        version="0.4.0",
+        files={"lib/addon-unicode-graphemes.mjs": "addon-unicode-graphemes.mjs"},
+    ),
+    VendoredPackage(
+        name="@xterm/addon-web-links",
+        version="0.12.0",
+        files={"lib/addon-web-links.mjs": "addon-web-links.mjs"},
+    ),
+    VendoredPackage(
+        name="@xterm/addon-webgl", version="0.19.0", files={"lib/addon-webgl.mjs": "addon-webgl.mjs"}
+    ),
 )
 # What packages call each other -> the file that it is here.
 _IMPORTS = {"preact": "./preact.mjs"}

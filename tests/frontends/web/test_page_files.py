@@ -84,7 +84,8 @@ async def test_the_same_address_gives_a_browser_the_page_and_a_program_json(port
     policy = page.headers["content-security-policy"]
     for part in ("default-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "object-src 'none'"):
         assert part in policy
-    assert "unsafe" not in policy
+    assert "script-src" not in policy, "scripts are the page's own alone, as default-src says"
+    assert [part for part in policy.split("; ") if "unsafe" in part] == ["style-src 'self' 'unsafe-inline'"]
     assert page.headers["x-content-type-options"] == "nosniff"
     assert page.headers["referrer-policy"] == "no-referrer"
     assert page.headers["cross-origin-opener-policy"] == "same-origin"

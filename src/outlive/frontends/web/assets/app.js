@@ -10,6 +10,7 @@ import { followProcesses } from "./processes.js";
 import { followQuestions, questions } from "./questions.js";
 import { QuestionsView } from "./questions_view.js";
 import { dial, link, scope } from "./rpc.js";
+import { TerminalView } from "./terminal_view.js";
 import { dropToken, keepToken, token } from "./token.js";
 import { effect, html, render, signal } from "./ui.js";
 
@@ -17,7 +18,7 @@ const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 const hasToken = signal(token() !== null);
 
 /** @type {Map<string, () => unknown>} By their name in the address. */
-const VIEWS = new Map(Object.entries({ list: ListView, log: LogView, approvals: ApprovalsView, questions: QuestionsView }));
+const VIEWS = new Map(Object.entries({ list: ListView, log: LogView, approvals: ApprovalsView, questions: QuestionsView, terminal: TerminalView }));
 
 function App() {
   if (!hasToken.value) return html`<${TokenForm} />`;

@@ -1,12 +1,14 @@
 // @ts-check
 // The list of processes, with its filter in the address.
 import { place, refine } from "./address.js";
-import { Controls } from "./controls.js";
+import { Controls, attempt } from "./controls.js";
+import { Icon } from "./icons.js";
 import { now } from "./now.js";
 import { isListed, projects, shown, states } from "./processes.js";
+import { request, scope } from "./rpc.js";
 import { Rows } from "./rows.js";
 import { html } from "./ui.js";
-import { duration, stateOf, timeOf, toneOf } from "./words.js";
+import { duration, lives, stateOf, timeOf, toneOf } from "./words.js";
 
 /** @typedef {import("./words.js").Process} Process */
 
@@ -23,11 +25,17 @@ export function ListView() {
       <${Choice} name="state" label="State" all="All states"
         options=${[["live", "Living"], ["ended", "Ended"], ...[...states()].map(([one, count]) => [one, `${one} (${count})`])]} />
       ${folders.length > 0 && html`<${Choice} name="project" label="Project" all="All projects" options=${folders.map((one) => [one, one])} />`}
+      ${scope.value !== "read" && html`<button type="button" onClick=${() => void attempt(openTerminal)}>New terminal</button>`}
       <output aria-live="polite">${isListed.value ? `${found.length} shown` : "Loading"}</output>
     </form>
     <${Rows} count=${found.length} height=${ROW_PX} label="Processes, newest first" row=${(/** @type {number} */ index) => html`<${Row} key=${found[index]?.process_id} process=${found[index]} index=${index} />`} />
     ${isListed.value && found.length === 0 && html`<p class="empty">Nothing here. <code>outlive run -d -- PROGRAM</code> starts something.</p>`}
   </section>`;
+}
+
+async function openTerminal() {
+  const made = await request("terminal_create");
+  location.hash = `#/terminal/${made.process_id}`;
 }
 
 /** @param {{name: string, label: string, all: string, options: string[][]}} props */
@@ -51,6 +59,9 @@ function Row({ process, index }) {
     </a>
     <span class="where" role="cell" title=${process.cwd}>${process.project ?? process.cwd}</span>
     <span class="time" role="cell" title=${`started ${process.created_at}`}>${timeOf(process, now.value)} <small>${age} ago</small></span>
-    <span role="cell"><${Controls} process=${process} /></span>
+    <span role="cell" class="acts">
+      ${process.stdio === "pty" && lives(process) && html`<a href=${`#/terminal/${process.process_id}`} title="Terminal" aria-label=${`Terminal of ${name}`}><${Icon} name="terminal" /></a>`}
+      <${Controls} process=${process} />
+    </span>
   </div>`;
 }

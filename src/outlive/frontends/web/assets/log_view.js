@@ -150,7 +150,7 @@ export function LogView() {
     <div class="bar">
       ${process && html`<span class=${`state ${toneOf(process)}`}>${stateOf(process)}</span>
         <b>${process.name ?? process.short_id ?? id.slice(-6)}</b> <code class="command" title=${process.command}>${process.command}</code>
-        <span class="time">${timeOf(process, Date.now())}</span><${Controls} process=${process} />`}
+        <span class="time">${timeOf(process, Date.now())}</span>${process.stdio === "pty" && html`<a href=${`#/terminal/${id}`}>Terminal</a>`}<${Controls} process=${process} />`}
     </div>
     <div class="bar">
       <button onClick=${() => void attempt(toBeginning)}>Beginning</button>

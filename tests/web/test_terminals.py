@@ -1,0 +1,89 @@
+"""Terminals in a real Chromium: opened, typed into, and gone on with at the exact byte when the server was killed."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.attacks.attacking import Requests
+from tests.support.browsing import Browser
+from tests.support.server import OutliveServer
+from tests.web.opened import open_page
+
+pytestmark = pytest.mark.thorough
+
+
+# Lines that a graphics processor draws are no text in the document; without one xterm.js makes elements of them.
+_WITHOUT_WEBGL = """
+const had = HTMLCanvasElement.prototype.getContext;
+HTMLCanvasElement.prototype.getContext = function (kind, ...more) {
+    return kind.startsWith("webgl") ? null : had.call(this, kind, ...more);
+};
+"""
+
+
+@pytest.fixture
+def viewer(window: Browser) -> Iterator[Browser]:
+    """The window, whose pages draw terminals by elements."""
+    script = window.do("Page.addScriptToEvaluateOnNewDocument", source=_WITHOUT_WEBGL)
+    yield window
+    window.do("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+
+
+def _shell(server: OutliveServer) -> str:
+    line = "PS1='here> ' exec bash --norc --noprofile"
+    return str(Requests(server).start(line, name="shell", pty=True, stdin="pipe")["process_id"])
+
+
+@pytest.mark.promise("U.terminal")
+def test_a_terminal_is_opened_and_typed_into(viewer: Browser, own_server: OutliveServer) -> None:
+    open_page(viewer, own_server)
+    viewer.until_text("shown")
+    viewer.click(".filter button")
+    viewer.until(lambda: viewer.value("location.hash.startsWith('#/terminal/')"), lambda: viewer.text)
+    viewer.until(lambda: "$" in viewer.shown or "#" in viewer.shown, lambda: viewer.shown)
+    viewer.type("echo $((6 * 7))-seen\r")
+    viewer.until_shown("\n42-seen")
+    assert not [line for line in viewer.console if "Content Security Policy" in line]
+
+
+@pytest.mark.promise("U.terminal")
+def test_a_terminal_goes_on_at_the_exact_byte_when_the_server_is_killed(
+    viewer: Browser, own_server: OutliveServer
+) -> None:
+    _shell(own_server)
+    open_page(viewer, own_server)
+    viewer.click("[aria-label='Terminal of shell']")
+    viewer.until_shown("here>")
+    viewer.type("echo $((6 * 7))-before; sleep 2; echo $((7 * 7))-meanwhile\r")
+    viewer.until_shown("\n42-before")
+    own_server.kill()
+    viewer.until_text("connection was lost")
+    own_server.start()
+    viewer.until_shown("\n49-meanwhile\nhere>")
+    viewer.until(lambda: "connection was lost" not in viewer.text, lambda: viewer.text)
+    viewer.type("echo $((8 * 8))-after\r")
+    shown = viewer.until_shown("\n64-after\nhere>")
+    assert [shown.count(f"\n{one}") for one in ("42-before", "49-meanwhile", "64-after")] == [1, 1, 1]
+    connections = Requests(own_server)("GET", "/health").body["connections"]
+    assert connections == 2, "one for the page, one for the terminal"
+    viewer.click(".keys button:nth-child(4)")
+    viewer.until_text("exited with 0")
+
+
+@pytest.mark.promise("U.terminal")
+def test_who_only_looks_sees_the_terminal_and_types_nothing(
+    viewer: Browser, own_server: OutliveServer
+) -> None:
+    process_id = _shell(own_server)
+    before = Requests(own_server)("GET", f"/v1/processes/{process_id}").body
+    open_page(viewer, own_server, "--scope", "read")
+    viewer.click("[aria-label='Terminal of shell']")
+    viewer.until_shown("here>")
+    assert "only looks" in viewer.text
+    viewer.type("echo typed-by-a-looker\r")
+    asking = Requests(own_server)
+    asking("POST", f"/v1/processes/{process_id}/stdin", body="echo by-another\n")
+    viewer.until_shown("by-another")
+    assert "typed-by-a-looker" not in viewer.shown
+    after = asking("GET", f"/v1/processes/{process_id}").body
+    assert before["pid"] == after["pid"]
