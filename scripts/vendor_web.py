@@ -46,9 +46,7 @@ PACKAGES = (
         version="6.0.0",
         files={"lib/xterm.mjs": "xterm.mjs", "css/xterm.css": "xterm.css"},
     ),
-    VendoredPackage(
-        name="@xterm/addon-fit", version="0.11.0", files={"lib/addon-fit.mjs": "addon-fit.mjs"}
-    ),
+    VendoredPackage(name="@xterm/addon-fit", version="0.11.0", files={"lib/addon-fit.mjs": "addon-fit.mjs"}),
     VendoredPackage(
         name="@xterm/addon-unicode-graphemes",
         version="0.4.0",

@@ -15,7 +15,8 @@ if [ ! -f .web/node_modules/.package-lock.json ] || [ .web/package-lock.json -nt
 fi
 # A copy in which the libraries are their declarations: what is vendored is for browsers, and says nothing of types.
 rm -rf .web/page
-mkdir -p .web/page/vendor
-cp src/outlive/frontends/web/assets/*.js .web/page/
+cp -r src/outlive/frontends/web/assets .web/page
+rm -r .web/page/vendor
+mkdir .web/page/vendor
 cp tests/web/types/*.d.mts .web/page/vendor/
 .web/node_modules/.bin/tsc -p .web

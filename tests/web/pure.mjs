@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { formatPlace, parsePlace } from "./page/address.js";
-import { linesOf, piecesOf, spansOf } from "./page/log_model.js";
-import { filtered } from "./page/processes.js";
-import { drawn } from "./page/rows.js";
-import { duration, quoted, size, spelled, stateOf } from "./page/words.js";
+import { formatPlace, parsePlace } from "./page/base/address.js";
+import { linesOf, piecesOf, spansOf } from "./page/log/log_model.js";
+import { filtered } from "./page/base/processes.js";
+import { drawn } from "./page/base/rows.js";
+import { duration, quoted, size, spelled, stateOf } from "./page/base/words.js";
 
 const bytes = (text) => new TextEncoder().encode(text);
 const process = (members) => ({

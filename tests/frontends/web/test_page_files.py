@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import posixpath
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,7 +15,6 @@ from starlette.routing import Router
 from outlive.core.layout import Layout
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.frontends.web.door import WebFrontend
-from outlive.frontends.web.opener_files import page_text
 from outlive.frontends.web.page_files import read_page_files
 from outlive.policy.access import Access, Scope
 from outlive.server.access.web_pages import wants_html
@@ -135,25 +135,24 @@ async def test_no_path_leads_out_of_the_pages_files(port: int, path: str) -> Non
     assert answer.json["error"] == "unknown_path"
 
 
-def test_the_shell_names_every_module_that_the_page_needs_at_once() -> None:
+async def test_the_shell_names_every_module_and_style_that_the_page_needs_at_once(port: int) -> None:
     """Else a browser learns of each level of imports when the one before has come."""
-    found = read_page_files()
-    needed: set[str] = set()
-
-    def follow(name: str) -> None:
-        if name not in needed:
-            needed.add(name)
-            folder = name.rpartition("/")[0]
-            for told in re.findall(r'\bfrom\s*"\./([^"]+)"', found[name].body.decode()):
-                follow(f"{folder}/{told}" if folder else told)
-
-    follow("app.js")
-    told = re.findall(r'rel="modulepreload" href="/ui/([^"]+)"', page_text("index.html"))
-    assert sorted([*told, "app.js"]) == sorted(needed)
+    text = (await _get(port, "/", "Accept: text/html")).body.decode()
+    told = re.findall(r'<link rel="(?:modulepreload|stylesheet)" href="(/ui/[^"]+)">', text)
+    assert len(told) == len(set(told))
+    assert {"/ui/log/log_view.js", "/ui/base/ui.js", "/ui/vendor/preact.mjs", "/ui/style.css"} <= set(told)
+    # What is loaded when it is wanted is not loaded before.
+    assert "/ui/vendor/xterm.mjs" not in told
+    for path in told:
+        found = await _get(port, path)
+        assert found.status == 200, path
+        folder = path.rpartition("/")[0]
+        for other in re.findall(r'\bfrom\s*"([^"]+)"', found.body.decode()):
+            assert posixpath.normpath(f"{folder}/{other}") in told, (path, other)
 
 
 def test_the_page_is_small() -> None:
     """Everything that a browser may load of it, packed: under 400 KB."""
     found = read_page_files()
-    assert {"app.js", "style.css", "session.js", "token.js"} <= set(found)
+    assert {"app.js", "style.css", "session.js", "base/token.js"} <= set(found)
     assert sum(len(one.packed) for one in found.values()) < 400_000

@@ -30,9 +30,9 @@ from outlive.core.errors import AccessDenied, BackendUnavailable, InvalidRequest
 from outlive.core.events import AuditEvent
 from outlive.core.layout import Layout
 from outlive.engine.processes.event_publisher import EventPublisher
-from outlive.frontends.web.opener_files import OpenerFiles, page_text
+from outlive.frontends.web.opener_files import OpenerFiles
 from outlive.frontends.web.page_codes import LIFE_S, PageCode, PageCodes
-from outlive.frontends.web.page_files import PageFiles, send_document
+from outlive.frontends.web.page_files import PageFiles, page_text, send_document
 from outlive.operations.requests import decode_request
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import GRANTED_SCOPES, Access, Token
@@ -86,6 +86,7 @@ class WebFrontend:
         self._front = front
         self._clock = clock
         self._codes = PageCodes()
+        self._page = PageFiles()
         self._has_codes = asyncio.Event()
         self._writing = asyncio.Lock()  # the files are those of the codes, whatever happens at once
         self._stack = contextlib.AsyncExitStack()
@@ -110,13 +111,13 @@ class WebFrontend:
             Route("/", _Application(self._shell)),
             Route(CODE_FORM, _Application(self._open, method="POST")),
             Route(CODES_PATH, _Application(self._make_code, method="POST")),
-            Route(f"{PAGE_FILES}{{file:path}}", PageFiles()),
+            Route(f"{PAGE_FILES}{{file:path}}", self._page),
         ]
 
     async def _shell(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Answer GET / with the page or with the JSON of every other caller."""
         if scope["method"] in {"GET", "HEAD"} and wants_html(scope):
-            await send_document(scope, send, await asyncio.to_thread(page_text, "index.html"))
+            await send_document(scope, send, await self._page.shell())
             return
         await self._front(scope, receive, send)
 

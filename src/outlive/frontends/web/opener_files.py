@@ -8,9 +8,9 @@ import contextlib
 import os
 from collections.abc import Collection
 from html import escape
-from importlib.resources import files
 
 from outlive.core.layout import Layout
+from outlive.frontends.web.page_files import page_text
 from outlive.keeper.common.files import write_whole
 from outlive.server.access.web_pages import CODE_FORM
 
@@ -50,8 +50,3 @@ class OpenerFiles:
 
     def _path(self, digest: str) -> str:
         return f"{self._folder}/{digest[:_NAME_LETTERS]}{_SUFFIX}"
-
-
-def page_text(name: str) -> str:
-    """Return a document of this package; its places are filled by `str.format`."""
-    return files("outlive.frontends.web").joinpath("pages", name).read_text(encoding="utf-8")

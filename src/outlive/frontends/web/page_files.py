@@ -7,6 +7,8 @@ name leads anywhere else. What the page may do in a browser is said by `PAGE_HEA
 import asyncio
 import gzip
 import hashlib
+import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.abc import Traversable
@@ -44,6 +46,10 @@ _TYPES = MappingProxyType(
         ".svg": b"image/svg+xml",
     }
 )
+FIRST_MODULE = "app.js"
+_IMPORT = re.compile(
+    r'\bfrom\s*"(\.{1,2}/[^"]+)"'
+)  # of a module that is loaded with its importer; `import()` has no `from`
 # A browser asks again each time, and is answered 304: after an upgrade no old file runs beside new ones.
 _CACHED: Headers = ((b"cache-control", b"no-cache"), (b"vary", b"accept-encoding"))
 
@@ -66,15 +72,23 @@ class PageFiles:
         self._loading = asyncio.Lock()
         self._found: Mapping[str, PageFile] | None = None
 
+    async def shell(self) -> str:
+        """Return the page's document, which names the styles and the modules that a browser needs at once."""
+        found = await self._loaded()
+        return (await asyncio.to_thread(page_text, "index.html")).format(links=links_to(found))
+
+    async def _loaded(self) -> Mapping[str, PageFile]:
+        async with self._loading:
+            if self._found is None:
+                self._found = await asyncio.to_thread(read_page_files)
+        return self._found
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 -- ASGI
         """Serve one request."""
         if scope["method"] not in {"GET", "HEAD"}:
             await refuse_method(scope, send, send_error)
             return
-        async with self._loading:
-            if self._found is None:
-                self._found = await asyncio.to_thread(read_page_files)
-        found = self._found.get(scope["path"].removeprefix(PAGE_FILES))
+        found = (await self._loaded()).get(scope["path"].removeprefix(PAGE_FILES))
         if found is None:
             text = f"There is nothing at {scope['path'][:100]}."
             await send_error(
@@ -119,6 +133,35 @@ def _takes_gzip(scope: Scope) -> bool:
     """Tell whether a caller takes gzip; one that weighs it gets the plain file, which is never wrong (RFC 9110, section 12.5.3)."""
     named = ",".join(values_of(scope, b"accept-encoding")).lower().split(",")
     return "gzip" in {one.strip() for one in named}
+
+
+def page_text(name: str) -> str:
+    """Return a document of this package; its places are filled by `str.format`. Blocking."""
+    return files("outlive.frontends.web").joinpath("pages", name).read_text(encoding="utf-8")
+
+
+def links_to(found: Mapping[str, PageFile]) -> str:
+    """Return the links to every style and to every module that the page's first one imports, however many steps away.
+
+    Without them a browser learns of each level of imports when the one before has come.
+    """
+    modules: list[str] = []
+    names = [FIRST_MODULE]
+    for name in names:
+        folder = posixpath.dirname(name)
+        for told in _IMPORT.findall(found[name].body.decode()):
+            needed = posixpath.normpath(posixpath.join(folder, told))
+            if needed not in names:
+                names.append(needed)
+                modules.append(needed)
+    # The page's own styles last, where they count more than those of libraries.
+    styles = sorted(
+        (name for name in found if name.endswith(".css")), key=lambda name: not name.startswith("vendor/")
+    )
+    return "\n".join(
+        [f'<link rel="stylesheet" href="{PAGE_FILES}{name}">' for name in styles]
+        + [f'<link rel="modulepreload" href="{PAGE_FILES}{name}">' for name in modules]
+    )
 
 
 def read_page_files() -> dict[str, PageFile]:

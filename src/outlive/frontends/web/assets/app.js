@@ -1,18 +1,18 @@
 // @ts-check
 // The page: who may see it, its frame, and the view that the address names.
-import { followAddress, place } from "./address.js";
-import { approvals, decides, followApprovals } from "./approvals.js";
-import { ApprovalsView } from "./approvals_view.js";
-import { trouble } from "./controls.js";
-import { ListView } from "./list_view.js";
-import { LogView } from "./log_view.js";
-import { followProcesses } from "./processes.js";
-import { followQuestions, questions } from "./questions.js";
-import { QuestionsView } from "./questions_view.js";
-import { dial, link, scope } from "./rpc.js";
-import { TerminalView } from "./terminal_view.js";
-import { dropToken, keepToken, token } from "./token.js";
-import { effect, html, render, signal } from "./ui.js";
+import { followAddress, place } from "./base/address.js";
+import { approvals, decides, followApprovals } from "./approvals/approvals.js";
+import { ApprovalsView } from "./approvals/approvals_view.js";
+import { trouble } from "./base/controls.js";
+import { ListView } from "./list/list_view.js";
+import { LogView } from "./log/log_view.js";
+import { followProcesses } from "./base/processes.js";
+import { followQuestions, questions } from "./questions/questions.js";
+import { QuestionsView } from "./questions/questions_view.js";
+import { dial, link, scope } from "./base/rpc.js";
+import { TerminalView } from "./terminals/terminal_view.js";
+import { dropToken, keepToken, token } from "./base/token.js";
+import { effect, html, render, signal } from "./base/ui.js";
 
 const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 const hasToken = signal(token() !== null);

@@ -1,6 +1,6 @@
 // @ts-check
 // The one script of the document that answers a code: it takes the token out of the document, and goes on to the page.
-import { keepToken } from "./token.js";
+import { keepToken } from "./base/token.js";
 
 const meta = document.querySelector('meta[name="outlive-token"]');
 if (meta instanceof HTMLMetaElement) {

@@ -1,17 +1,17 @@
 // @ts-check
 // One process's output: its beginning, its end, and everything between, read by position. Whatever its size, a window of it is in memory.
-import { place, refine } from "./address.js";
-import { Controls, attempt } from "./controls.js";
+import { place, refine } from "../base/address.js";
+import { Controls, attempt } from "../base/controls.js";
 import { lengthOf, linesOf, piecesOf } from "./log_model.js";
-import { output } from "./output.js";
-import { processOf, version } from "./processes.js";
-import { request } from "./rpc.js";
-import { Rows } from "./rows.js";
-import { html, signal } from "./ui.js";
-import { lives, size, stateOf, timeOf, toneOf } from "./words.js";
+import { output } from "../base/output.js";
+import { processOf, version } from "../base/processes.js";
+import { request } from "../base/rpc.js";
+import { Rows } from "../base/rows.js";
+import { html, signal } from "../base/ui.js";
+import { lives, size, stateOf, timeOf, toneOf } from "../base/words.js";
 
 /** @typedef {import("./log_model.js").Piece} Piece */
-/** @typedef {import("./words.js").Process} Process */
+/** @typedef {import("../base/words.js").Process} Process */
 
 const LINE_PX = 20; // as style.css draws a line
 const PAGE_BYTES = 128 * 1024; // 2,000 lines of code, 10 ms to draw

@@ -1,9 +1,9 @@
 // @ts-check
 // What waits for something to be typed: its last screen, and a field. What is typed goes to the process alone.
-import { attempt } from "./controls.js";
+import { attempt } from "../base/controls.js";
 import { answer, questions } from "./questions.js";
-import { scope } from "./rpc.js";
-import { html, useState } from "./ui.js";
+import { scope } from "../base/rpc.js";
+import { html, useState } from "../base/ui.js";
 
 /** @typedef {import("./questions.js").Question} Question */
 

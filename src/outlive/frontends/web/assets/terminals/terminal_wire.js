@@ -1,6 +1,6 @@
 // @ts-check
 // One terminal over WebSocket (docs/ws-terminal.md): its bytes, from a place on, and a new connection at the exact byte when one is lost.
-import { token } from "./token.js";
+import { token } from "../base/token.js";
 
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 5000;

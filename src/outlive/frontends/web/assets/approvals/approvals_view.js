@@ -1,10 +1,10 @@
 // @ts-check
 // What waits for a person: everything that decides what would run, and two answers. Made to be read on a phone, too.
 import { approvals, approve, changedAt, decides, deny, reveal, revealed } from "./approvals.js";
-import { attempt } from "./controls.js";
-import { now } from "./now.js";
-import { html, useState } from "./ui.js";
-import { duration, quoted, spelled } from "./words.js";
+import { attempt } from "../base/controls.js";
+import { now } from "../base/now.js";
+import { html, useState } from "../base/ui.js";
+import { duration, quoted, spelled } from "../base/words.js";
 
 /** @typedef {import("./approvals.js").Approval} Approval */
 

@@ -1,16 +1,16 @@
 // @ts-check
 // The list of processes, with its filter in the address.
-import { place, refine } from "./address.js";
-import { Controls, attempt } from "./controls.js";
-import { Icon } from "./icons.js";
-import { now } from "./now.js";
-import { isListed, projects, shown, states } from "./processes.js";
-import { request, scope } from "./rpc.js";
-import { Rows } from "./rows.js";
-import { html } from "./ui.js";
-import { duration, lives, stateOf, timeOf, toneOf } from "./words.js";
+import { place, refine } from "../base/address.js";
+import { Controls, attempt } from "../base/controls.js";
+import { Icon } from "../base/icons.js";
+import { now } from "../base/now.js";
+import { isListed, projects, shown, states } from "../base/processes.js";
+import { request, scope } from "../base/rpc.js";
+import { Rows } from "../base/rows.js";
+import { html } from "../base/ui.js";
+import { duration, lives, stateOf, timeOf, toneOf } from "../base/words.js";
 
-/** @typedef {import("./words.js").Process} Process */
+/** @typedef {import("../base/words.js").Process} Process */
 
 const ROW_PX = 52; // two lines of text, as style.css draws them
 

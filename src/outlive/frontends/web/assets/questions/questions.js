@@ -1,13 +1,13 @@
 // @ts-check
 // Which processes wait for something to be typed: the server says when (`wait` until "input"), for those that have an input.
-import { lengthOf, linesOf, piecesOf } from "./log_model.js";
-import { output } from "./output.js";
-import { living } from "./processes.js";
-import { hear, link, request, scope } from "./rpc.js";
-import { signal } from "./ui.js";
-import { lives } from "./words.js";
+import { lengthOf, linesOf, piecesOf } from "../log/log_model.js";
+import { output } from "../base/output.js";
+import { living } from "../base/processes.js";
+import { hear, link, request, scope } from "../base/rpc.js";
+import { signal } from "../base/ui.js";
+import { lives } from "../base/words.js";
 
-/** @typedef {import("./words.js").Process} Process */
+/** @typedef {import("../base/words.js").Process} Process */
 /** @typedef {{process: Process, screen: string}} Question */
 
 const MOST = 100; // processes that are waited for at a time: a connection has 256 unanswered waits at most

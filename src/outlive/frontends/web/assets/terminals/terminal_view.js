@@ -1,12 +1,12 @@
 // @ts-check
 // One terminal, drawn by xterm.js, which is loaded when the first one is opened.
-import { place } from "./address.js";
-import { Controls } from "./controls.js";
-import { processOf, version } from "./processes.js";
-import { link, scope } from "./rpc.js";
+import { place } from "../base/address.js";
+import { Controls } from "../base/controls.js";
+import { processOf, version } from "../base/processes.js";
+import { link, scope } from "../base/rpc.js";
 import { attach } from "./terminal_wire.js";
-import { html, signal, useEffect, useRef } from "./ui.js";
-import { stateOf, toneOf } from "./words.js";
+import { html, signal, useEffect, useRef } from "../base/ui.js";
+import { stateOf, toneOf } from "../base/words.js";
 
 /** @typedef {ReturnType<typeof attach>} Attached */
 
@@ -70,11 +70,11 @@ async function show(id, element) {
   await null;
   said.value = "Connecting";
   const [{ Terminal }, { FitAddon }, { UnicodeGraphemesAddon }, { WebLinksAddon }, { WebglAddon }] = await Promise.all([
-    import("./vendor/xterm.mjs"),
-    import("./vendor/addon-fit.mjs"),
-    import("./vendor/addon-unicode-graphemes.mjs"),
-    import("./vendor/addon-web-links.mjs"),
-    import("./vendor/addon-webgl.mjs"),
+    import("../vendor/xterm.mjs"),
+    import("../vendor/addon-fit.mjs"),
+    import("../vendor/addon-unicode-graphemes.mjs"),
+    import("../vendor/addon-web-links.mjs"),
+    import("../vendor/addon-webgl.mjs"),
   ]);
   const readonly = scope.value === "read";
   const isDark = matchMedia("(prefers-color-scheme: dark)").matches;

@@ -1,7 +1,7 @@
 // @ts-check
 // What waits for a person's approval, live: asked for by an administrator's page alone.
-import { hear, link, request, scope } from "./rpc.js";
-import { signal } from "./ui.js";
+import { hear, link, request, scope } from "../base/rpc.js";
+import { signal } from "../base/ui.js";
 
 /** @typedef {{process_id: string, digest: string, command: string, argv: string[], script: string | null, script_bytes: number, cwd: string,
  *   variables: string[], env: Record<string, string | null>, profile: string, location: Record<string, string> | null, reason: string, principal: string,
