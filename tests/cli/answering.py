@@ -1,7 +1,7 @@
 """A small server of our own protocol that refuses: `AnsweringServer`.
 
 What it is asked for the first time, and may answer, it asks a real server; that answer is given again and again. Everything else is
-answered with the error of the moment, as the JSON-RPC door words it.
+answered with the error of the moment, as the JSON-RPC door words it, or as a plain HTTP request gets it.
 """
 
 import contextlib
@@ -72,13 +72,26 @@ class AnsweringServer:
     def _serve(self, connection: socket.socket) -> None:
         # The client of this machine sends whole frames, masked by zeros, and no extensions (`client.thread_runtime`).
         with connection, connection.makefile("rb") as received, contextlib.suppress(OSError, struct.error):
-            while received.readline().strip():
-                pass
+            head = received.readline()
+            while line := received.readline().strip():
+                head += line.lower()
+            if b"upgrade: websocket" not in head:
+                self._refuse_request(connection, head)
+                return
             connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
             _send(connection, self._asked("", {}))
             while (frame := _frame(received)) is not None:
                 request = json.loads(frame.partition(b"\n")[0])
                 _send(connection, {**self._answer(request), "jsonrpc": "2.0", "id": request["id"]})
+
+    def _refuse_request(self, connection: socket.socket, head: bytes) -> None:
+        """Answer an HTTP request, which is never one that only looks."""
+        verb, path = head.split()[:2]
+        self.refused.append(f"{verb.decode()} {path.decode()}")
+        members = {"error": self.slug, "message": "It was refused.", "hint": SLUGS[self.slug][1]}
+        connection.sendall(
+            b"HTTP/1.1 409 Conflict\r\nConnection: close\r\n\r\n" + json.dumps(members).encode()
+        )
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         method = request["method"]

@@ -46,6 +46,7 @@ _CALLS = {
     "rm": "rm old",
     "prune": "prune --yes --tag kind=old",
     "df": "df",
+    "ui": "ui --print",
     "approvals": "approvals",
     "approve": "approve 0123456789ab",
     "deny": "deny web",
@@ -59,7 +60,7 @@ _CALLS = {
 }
 # These work on files and processes of this machine, or are a server's other end themselves; `doctor` and `open` go on without one.
 _ASK_NO_SERVER = """
-    install uninstall completion serve open doctor mcp keeper.status keeper.upgrade keeper.stop keeper.run config.show policy.check
+    install uninstall completion serve doctor mcp keeper.status keeper.upgrade keeper.stop keeper.run config.show policy.check
     service.install service.uninstall service.status token.create token.list token.revoke containers.ls containers.rm
     audit.verify audit.show audit.begin backup restore
 """

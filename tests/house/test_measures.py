@@ -12,7 +12,7 @@ _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
     "python files": 509,
-    "code lines": 61_500,
+    "code lines": 61_600,
     "people as subjects": 9,
     "modules named by a gerund": 0,
     "files under 40 lines": 8,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scripts.site.__main__ import build
-from tests.xterm.browsing import browser
+from tests.support.browsing import browser
 
 _PHONE_PX = 360  # the narrowest that is sold in numbers
 _LEAST_CONTRAST = 4.5  # WCAG 2.2, 1.4.3
