@@ -13,6 +13,7 @@ from outlive.core.errors import ConfigInvalid
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import DOCKER, LOCAL, Location
+from outlive.discovery.config_paths import standing_file
 from outlive.discovery.keeper import ensure_keeper, future_shim
 from outlive.discovery.own_kind import own_nice, own_umask
 from outlive.docker_mode import container_settings, docker_containers, living_containers
@@ -51,6 +52,7 @@ def engine_and_containers(
             umask=own_umask(),
             nice=own_nice(),
             runner=future_shim(),
+            standing_file=standing_file(os.environ, working_folder=working_folder),
         ),
         backend=Routing(
             {

@@ -60,7 +60,7 @@ _CALLS = {
 }
 # These work on files and processes of this machine, or are a server's other end themselves; `doctor` and `open` go on without one.
 _ASK_NO_SERVER = """
-    install uninstall completion serve doctor mcp keeper.status keeper.upgrade keeper.stop keeper.run config.show policy.check
+    install uninstall completion serve doctor mcp keeper.status keeper.upgrade keeper.stop keeper.run config.show policy.check policy.always policy.forget
     service.install service.uninstall service.status token.create token.list token.revoke containers.ls containers.rm
     audit.verify audit.show audit.begin backup restore
 """

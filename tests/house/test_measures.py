@@ -11,13 +11,13 @@ from scripts.measure import house
 _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
-    "python files": 509,
-    "code lines": 61_600,
+    "python files": 514,
+    "code lines": 62_000,
     "people as subjects": 9,
     "modules named by a gerund": 0,
-    "files under 40 lines": 8,
+    "files under 40 lines": 9,
     "folders of more than 15 files": 3,
-    "most files in a folder": 16,
+    "most files in a folder": 17,
     "classes of more than 15 public methods": 0,
     "most public methods of a class": 15,
     "callables handed to constructors": 101,

@@ -90,3 +90,33 @@ def test_a_page_with_less_than_admin_sees_no_approvals(
     window.value("location.hash = '#/approvals'")
     window.until_text("with the scope admin")
     assert window.value("document.querySelectorAll('.card').length") == 0
+
+
+@pytest.mark.promise("U.approvals")
+def test_a_start_is_approved_for_always_once_everything_that_this_approves_was_shown(
+    window: Browser, serve: ServerFactory, tmp_path: Path
+) -> None:
+    (tmp_path / "settings").mkdir()
+    config = tmp_path / "settings/config.toml"
+    config.write_text('ask = ["touch *", "nice *"]\n')
+    server = serve(OUTLIVE_CONFIG=str(config))
+    open_page(window, server)
+    window.value("location.hash = '#/approvals'")
+    asking = Requests(server)
+    body = {"command": "touch one && touch two", "cwd": str(tmp_path)}
+    first = asking("POST", "/v1/processes", body=body).body["process_id"]
+    window.until_text("1 waiting")
+    window.click(".always summary")
+    shown = window.until_text("From now on")
+    for fact in (str(tmp_path), "'touch' 'one'", "'touch' 'two'"):
+        assert fact in shown
+    window.click(".yes-always:not(:disabled)")
+    window.until_text("Nothing waits")
+    asking("GET", f"/v1/processes/{first}/wait?timeout=20")
+    again = asking("POST", "/v1/processes", body=body).body
+    assert again["waits_for"] is None
+    # What starts others is approved once only: there is a warning, and no such button.
+    asking("POST", "/v1/processes", body={**body, "command": "nice touch three"})
+    window.until_text("1 waiting")
+    assert "starts other programs" in window.until_text("Approved once only")
+    assert window.value("document.querySelector('.yes-always')") is None

@@ -212,6 +212,12 @@ PROGRAM = Group(
                     "Say what the rules say about a command. It starts nothing: 0 it may run, 3 it is asked about, 4 it may not.",
                     "operator.policy:check",
                 ),
+                Verb("always", "List what is approved for always.", "operator.standing_approvals:always"),
+                Verb(
+                    "forget",
+                    "Ask again about what is approved for always.",
+                    "operator.standing_approvals:forget",
+                ),
             ),
         ),
         Group(

@@ -258,15 +258,18 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         result = await self._link.request("approvals", {"raw": raw})
         return [read_approval(view) for view in result["approvals"]]
 
-    async def approve(self, process_id: str, digest: str) -> ProcessInfo:
+    async def approve(self, process_id: str, digest: str, *, always: bool = False) -> ProcessInfo:
         """Start a process that waits for an approval, if it is still the one that was shown: `PendingApproval.digest`.
 
+        `always` approves the same in its project from now on: what `PendingApproval.always` shows.
+
         Raises:
+            InvalidRequest: `invalid_params`: it can be approved only once.
             AccessDenied: `scope_missing`: this needs the scope `admin`, and no process of this server may do it.
             InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: the digest is another one.
             ProcessNotFound: There is none.
         """
-        params = {"process_id": process_id, "digest": digest}
+        params = {"process_id": process_id, "digest": digest, **({"always": True} if always else {})}
         return read_info(await self._link.request("approve", params, is_repeatable=False))
 
     async def deny(self, process_id: str, reason: str = "") -> ProcessInfo:

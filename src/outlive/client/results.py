@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
@@ -166,7 +166,8 @@ class PendingApproval:
     `digest` is a hash of everything that decides what runs; `Client.approve` takes it. `argv` are the words that would be
     executed (`command` may be a title). `script` is the script that would run, the first 64 KiB of `script_bytes` bytes. `env` is
     what the caller set, values redacted unless `raw` was asked for (None: the variable is removed), `variables` its names.
-    `redacted`: how many secrets and values were replaced by stars.
+    `always` is what approving it for always would approve: the real folder of its `project`, and `commands`, the words of each;
+    None where it can be approved `only_once`, which says why. `redacted`: how many secrets and values were replaced by stars.
     """
 
     process_id: ProcessId
@@ -186,6 +187,8 @@ class PendingApproval:
     expires_at: datetime | None
     tags: Mapping[str, str]
     group: str | None
+    always: Mapping[str, Any] | None = None
+    only_once: str = ""
     redacted: int = 0
 
 

@@ -130,16 +130,34 @@ UNBOUND = Sandbox()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StandingApproval:
+    """An approval for always: of exactly these `commands` (the words of each), below the folder `project` (a real path).
+
+    `digest` stands for everything else that decides what runs (`policy.standing_approvals`). `by` gave it, at `at` (ISO 8601, UTC); both
+    are empty while it is only proposed, and no part of what is approved.
+    """
+
+    project: str
+    commands: tuple[tuple[str, ...], ...]
+    digest: str
+    by: str = field(default="", compare=False)
+    at: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalState:
     """An approval that a start needs: why, until when, and by which principal it was given (None: not yet).
 
-    `variables` are the names that the caller set in the environment; they are shown to the person that decides.
+    `variables` are the names that the caller set in the environment; they are shown to the person that decides. `standing` is what
+    an approval for always would be about; without it, `only_once` says in one sentence why there is none.
     """
 
     reason: str
     expires_at: datetime
     variables: tuple[str, ...] = ()
     approved_by: str | None = None
+    standing: StandingApproval | None = None
+    only_once: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,18 @@ def user_file(environ: Mapping[str, str]) -> str | None:
     return f"{base}/outlive/config.toml"
 
 
+def standing_file(environ: Mapping[str, str], *, working_folder: str) -> str | None:
+    """Return the path of what the user has approved for always, beside the settings.
+
+    None without a home folder, and for a user that has said (`OUTLIVE_CONFIG=/dev/null`) that there are no settings.
+    """
+    named = environ.get(VARIABLE)
+    if named == os.devnull:
+        return None
+    settings = os.path.join(working_folder, named) if named else user_file(environ)
+    return None if settings is None else os.path.join(os.path.dirname(settings), "always.json")
+
+
 def has_config_files(environ: Mapping[str, str]) -> bool:
     """Tell whether there may be a file: whether the settings have to be asked where the state folder is."""
     paths = (user_file(environ), SYSTEM_FILE)

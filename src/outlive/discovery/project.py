@@ -5,26 +5,7 @@ Short ids, keys and workspaces belong to a project, so that two of them on one s
 
 import os
 
-# What lies in the root folder of a working copy: of git (a file in linked work trees and submodules), Mercurial, Jujutsu, Subversion.
-_MARKS = (".git", ".hg", ".jj", ".svn")
-
-
-def project_root(folder: str) -> str:
-    """Return the root of the repository around an absolute folder; the folder itself where there is none.
-
-    The search ends at the home folder, and below the root of the file system: a repository of dotfiles makes the whole home
-    folder no project. Blocks for some `lstat` calls a level: a relay and the command line call it once, the server never.
-    """
-    # Through links: the same project must have one name, by whichever path its host was opened.
-    folder = os.path.realpath(folder)
-    home = os.path.realpath(os.path.expanduser("~"))
-    place = folder
-    while place not in {"/", home}:
-        # The innermost one: a submodule or a vendored repository is a project of its own. A dangling link marks one, too.
-        if any(os.path.lexists(os.path.join(place, mark)) for mark in _MARKS):
-            return place
-        place = os.path.dirname(place)
-    return folder
+from outlive.store.project_root import project_root
 
 
 def own_project() -> str:

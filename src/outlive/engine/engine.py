@@ -43,6 +43,7 @@ from outlive.engine.starts.name_holders import NameHolders, StartNames
 from outlive.engine.starts.names import CommandIds, ShortIds, StartKeys
 from outlive.engine.starts.notice_requests import NoticeRequests
 from outlive.engine.starts.preparation import Preparation
+from outlive.engine.starts.standing_approvals import StandingApprovals
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.engine.starts.starts import Starts
 from outlive.engine.starts.typed_lines import TypedLines
@@ -198,6 +199,7 @@ class Engine:
             self._limits,
             policing=policing,
             timeout_s=settings.approval_timeout_s,
+            standing=StandingApprovals(settings.standing_file),
             table=table,
             changes=self._changes,
             outcomes=outcomes,

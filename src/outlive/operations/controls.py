@@ -148,6 +148,10 @@ class Approving(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields
             description="As the list of approvals has shown it: all that would run.",
         ),
     ]
+    always: Annotated[
+        bool,
+        Meta(description="Approve exactly this for always, in its project: what the list shows as `always`."),
+    ] = False
 
 
 class Denial(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

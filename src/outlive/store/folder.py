@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from outlive.core.command import ApprovalState, Grant, Profile
+from outlive.core.command import ApprovalState, Grant, Profile, StandingApproval
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
@@ -238,7 +238,32 @@ def _encode_approval(approval: ApprovalState) -> dict[str, object]:
         "expires_ns": to_ns(approval.expires_at),
         "variables": list(approval.variables),
         "approved_by": approval.approved_by,
+        "only_once": approval.only_once,
+        **({} if approval.standing is None else {"standing": encode_standing(approval.standing)}),
     }
+
+
+def encode_standing(standing: StandingApproval) -> dict[str, object]:
+    """Return a standing approval as JSON has it."""
+    return {
+        "project": standing.project,
+        "commands": [list(words) for words in standing.commands],
+        "digest": standing.digest,
+        **({"by": standing.by, "at": standing.at} if standing.by else {}),
+    }
+
+
+def decode_standing(members: object) -> StandingApproval | None:
+    """Return a standing approval from JSON; None for anything else."""
+    match members:
+        case {"project": str(project), "commands": [*commands], "digest": str(digest), **rest} if all(
+            isinstance(words, list) and all(isinstance(word, str) for word in words) for words in commands
+        ):
+            by, at = (str(rest.get(name, "")) for name in ("by", "at"))
+            return StandingApproval(
+                project=project, commands=tuple(map(tuple, commands)), digest=digest, by=by, at=at
+            )
+    return None
 
 
 def _approval(meta: object) -> ApprovalState | None:
@@ -250,6 +275,8 @@ def _approval(meta: object) -> ApprovalState | None:
         expires_at=at_time(_number(meta, "expires_ns")),
         variables=tuple(map(str, variables)) if isinstance(variables, list) else (),
         approved_by=_text(meta.get("approved_by")),
+        standing=decode_standing(meta.get("standing")),
+        only_once=str(meta.get("only_once") or ""),
     )
 
 

@@ -113,6 +113,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         "keeper run": (("outlive keeper run", "what the unit of `outlive service install` runs"),),
         "config show": (("outlive config show --origin", "each value, and where it comes from"),),
         "policy check": (("outlive policy check -- git push", ""),),
+        "policy always": (("outlive policy always", ""),),
+        "policy forget": (
+            ("outlive policy forget 5d0c1f93ab27", "the digest that `outlive policy always` shows"),
+        ),
         "service install": (("outlive service install --dry-run", "show both units"),),
         "service uninstall": (("outlive service uninstall", ""),),
         "service status": (("outlive service status", ""),),

@@ -45,9 +45,13 @@ def approvals(*, raw: bool, server: ServerFlags) -> int:
         "DIGEST|ID...",
         about="What `outlive approvals` shows behind yes; at a terminal also ids, or ends of ids: each is shown and asked.",
     ),
+    switch(
+        "--always",
+        about="Approve exactly this in its project from now on: what `outlive approvals` shows behind always.",
+    ),
     *SERVER,
 )
-def approve(*, names: list[str], server: ServerFlags) -> int:
+def approve(*, names: list[str], always: bool, server: ServerFlags) -> int:
     """Approve each of `names`: the beginning of a digest, or at a terminal, where it is shown and asked, an id or its end."""
     with connected(server) as client:
 
@@ -55,14 +59,14 @@ def approve(*, names: list[str], server: ServerFlags) -> int:
             return lambda: _looked_at(name, client.approvals())
 
         def verb(one: PendingApproval) -> ProcessInfo:
-            return client.approve(one.process_id, one.digest)
+            return client.approve(one.process_id, one.digest, always=always)
 
         targets = [(name, find(name)) for name in names]
         return act_on(
             targets,
             verb,
             lambda one: one.process_id,
-            label=lambda one: f"{one.process_id} is approved",
+            label=lambda one: f"{one.process_id} is approved{' for always' if always else ''}",
             as_json=server.as_json,
         )
 
@@ -144,9 +148,20 @@ def _described(one: PendingApproval, now: datetime) -> str:
         ("who", one.principal),
         ("since", f"{age(one.since, now)}, refused in {rest_s:.0f} s"),
         ("group", one.group),
+        ("always", _standing(one)),
         ("yes", f"outlive approve {one.digest[:_DIGEST_LETTERS]}"),
     ]
     return "\n".join(f"{name:<9}{_whole(value)}" for name, value in facts if value is not None)
+
+
+def _standing(one: PendingApproval) -> str:
+    """Return what `--always` would approve from now on, or why it approves nothing."""
+    if one.always is None:
+        return f"no: {one.only_once}"
+    if one.always["commands"] == [list(one.argv)]:
+        return f"exactly these words, in {one.always['project']}"
+    commands = " and ".join(" ".join(map(repr, words)) for words in one.always["commands"])
+    return f"in {one.always['project']}: {commands}"
 
 
 def _variable(name: str, value: str | None) -> str:

@@ -8,16 +8,21 @@ from dataclasses import dataclass
 from outlive.cli.output import plain, say, show, show_json
 from outlive.cli.parameters import JSON, option, places, takes
 from outlive.config import Resolution, resolve
-from outlive.core.command import Command
+from outlive.core.command import Command, StandingApproval
 from outlive.core.errors import CommandRefused, InvalidRequest
+from outlive.core.location import HERE
 from outlive.discovery.config_files import read_config_files
+from outlive.discovery.config_paths import standing_file
 from outlive.discovery.state_folder import working_folder
 from outlive.engine.commands.policy_check import Policing, command_policy, writable_folders
 from outlive.engine.commands.resolver import clean_environment
+from outlive.engine.starts.standing_file import StandingFile
 from outlive.policy.command_reader import Reading
 from outlive.policy.judgement import CommandPolicy, Decision, Finding, Verdict, open_names, open_rules
 from outlive.policy.patterns import AllowedCommands, CommandPatterns, ProgramFile
+from outlive.policy.standing_approvals import standing_approval
 from outlive.policy.starters import reason_for
+from outlive.store.project_root import project_root
 
 # 1 and 2 are what goes wrong with the verb itself.
 EXIT_CODES = {Verdict.ALLOW: 0, Verdict.ASK: 3, Verdict.DENY: 4}
@@ -32,6 +37,7 @@ class _PolicyAnswer:
     reading: Reading
     files: Mapping[str, ProgramFile | None]
     tools: str | None
+    standing: StandingApproval | None = None
 
 
 @takes(
@@ -89,6 +95,11 @@ async def _judge(
         decision = Decision(
             verdict=Verdict.DENY, code=error.code, reason=error.message, findings=decision.findings
         )
+    standing = None
+    if decision.verdict is Verdict.ASK:
+        standing = _given_for_always(command, reading, files, cwd=cwd, profile=settings.profile)
+    if standing is not None:
+        decision = Decision(verdict=Verdict.ALLOW, reason=decision.reason, findings=decision.findings)
     patterns = CommandPatterns(
         allowed=settings.allowed_patterns, blocked=settings.blocked_patterns, allow_sudo=settings.allow_sudo
     )
@@ -100,7 +111,25 @@ async def _judge(
             patterns.check_argv(command.argv or ())
     except CommandRefused as error:
         tools = error.message
-    return _PolicyAnswer(decision=decision, reading=reading, files=files, tools=tools)
+    return _PolicyAnswer(decision=decision, reading=reading, files=files, tools=tools, standing=standing)
+
+
+def _given_for_always(
+    command: Command,
+    reading: Reading,
+    files: Mapping[str, ProgramFile | None],
+    *,
+    cwd: str,
+    profile: str,
+) -> StandingApproval | None:
+    """Return the approval for always under which a command would start on this machine; None without one."""
+    path = standing_file(os.environ, working_folder=cwd)
+    proposed = standing_approval(
+        command, reading, files, project=project_root(cwd), profile=profile, location=HERE.view()
+    )
+    if path is None or isinstance(proposed, str):
+        return None
+    return next((one for one in StandingFile(path).read() if one == proposed), None)
 
 
 def _lines(answer: _PolicyAnswer, resolution: Resolution, policy: CommandPolicy) -> list[str]:
@@ -108,6 +137,10 @@ def _lines(answer: _PolicyAnswer, resolution: Resolution, policy: CommandPolicy)
     lines = [f"{decision.verdict.value}{f' ({decision.code})' if decision.code else ''}"]
     if decision.reason:
         lines.append(f"  {plain(decision.reason)}")
+    if answer.standing is not None:
+        lines.append(
+            f"  It is approved for always in {plain(answer.standing.project)}, since {answer.standing.at}."
+        )
     if answer.reading.opaque is not None:
         lines.append(f"  opaque: {plain(answer.reading.opaque)}")
     for finding in decision.findings:
@@ -160,6 +193,7 @@ def _document(answer: _PolicyAnswer, resolution: Resolution, policy: CommandPoli
         "code": decision.code or None,
         "reason": decision.reason or None,
         "opaque": answer.reading.opaque,
+        "always": None if answer.standing is None else answer.standing.at,
         "commands": [_finding_document(one, answer, resolution) for one in decision.findings],
         "mcp_tools": answer.tools,
         "warnings": [

@@ -47,10 +47,10 @@ class Policing:
         self._own_files: _Files = {}
         self._asked_at = float("-inf")
 
-    async def decide(self, command: Command, *, cwd: str, path: str) -> Decision:
-        """Decide about a command that would be started in `cwd` with this PATH."""
+    async def decide(self, command: Command, *, cwd: str, path: str) -> tuple[Decision, Reading, _Files]:
+        """Decide about a command that would be started in `cwd` with this PATH; what was decided about is returned, too."""
         reading, files, own = await self.look(command, cwd=cwd, path=path)
-        return self._policy.judge(reading, files, own)
+        return self._policy.judge(reading, files, own), reading, files
 
     async def look(self, command: Command, *, cwd: str, path: str) -> tuple[Reading, _Files, _Files]:
         """Return what a command would start, and the files behind its programs and behind the rules'."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from outlive.core.command import ApprovalState, Command
+from outlive.core.command import ApprovalState, Command, StandingApproval
 from outlive.core.errors import InvalidState, LimitExceeded
 from outlive.core.events import ApprovalDecided, ApprovalRequested
 from outlive.core.lifecycle import Cause
@@ -27,6 +27,7 @@ from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.output_redaction import Redaction, TextMask
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
+from outlive.engine.starts.standing_approvals import StandingApprovals
 from outlive.policy.judgement import Verdict, refusal
 from outlive.protocols.keeper import decode_spec, encode_spec
 from outlive.store.folder import encode_meta
@@ -129,17 +130,19 @@ class ApprovalQueue:
         *,
         policing: Policing,
         timeout_s: float,
+        standing: StandingApprovals,
         table: ProcessTable,
         changes: ChangeHandler,
         outcomes: StartOutcomes,
         redaction: Redaction,
         events: EventPublisher,
     ) -> None:
-        """Take the parts; a start waits at most `timeout_s` for its approval."""
+        """Take the parts; a start waits at most `timeout_s` for its approval. What is approved for always is in `standing`."""
         self._pending = pending
         self._limits = limits
         self._policing = policing
         self._timeout_s = timeout_s
+        self._standing = standing
         self._table = table
         self._changes = changes
         self._outcomes = outcomes
@@ -167,7 +170,7 @@ class ApprovalQueue:
             for process, command in self._deadlines.all()
         ]
 
-    async def approve(self, process: Process, *, digest: str, by: str) -> None:
+    async def approve(self, process: Process, *, digest: str, by: str, always: bool = False) -> None:
         """Let a process start that waits for an approval; it may have to wait for its group's turn yet.
 
         Returns when that is on disk: a crash behind it does not ask again, and starts it exactly once.
@@ -176,8 +179,11 @@ class ApprovalQueue:
             process: What is approved,
             digest: and what it was when it was looked at (`WaitingApproval.digest`).
             by: The principal that approves, for the record.
+            always: Whether the same is approved in its project from now on (`ApprovalState.standing`).
 
         Raises:
+            ConfigInvalid: `config_invalid`: the file of what is approved for always cannot be used; it goes on waiting.
+            InvalidRequest: `invalid_params`: this can be approved only once.
             InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: what waits is not what was
                 looked at; details have it.
             LimitExceeded: `disk_full`: it cannot be kept, and goes on waiting.
@@ -196,6 +202,9 @@ class ApprovalQueue:
                 **redacted_member(hide.count),
             }
             raise InvalidState("approval_changed", text, details=details)
+        if always and waiting is not None:
+            # First, so that a crash behind it loses no yes.
+            await self._standing.give(process.approval, by=by)
         await self._carry_out(process, "approved", by=by)
 
     async def deny(self, process: Process, *, by: str, reason: str = "") -> None:
@@ -207,17 +216,26 @@ class ApprovalQueue:
         await self._carry_out(process, "denied", by=by, reason=reason)
 
     async def needed_for(self, command: Command, resolved: Resolved) -> ApprovalState | None:
-        """Return the approval that a start needs by the rules; None when it needs none.
+        """Return the approval that a start needs by the rules, or that it has for always; None when it needs none.
 
         Raises:
             CommandRefused: The rules deny it.
             LimitExceeded: Too many wait for an approval already.
         """
-        decision = await self._policing.decide(command, cwd=resolved.cwd, path=resolved.path)
+        decision, reading, files = await self._policing.decide(command, cwd=resolved.cwd, path=resolved.path)
         if decision.verdict is Verdict.ALLOW:
             return None
         if decision.verdict is Verdict.DENY:
             raise refusal(decision)
+        proposed = await self._standing.proposed(
+            command, resolved, reading, files, gets_secrets=bool(command.env_secrets)
+        )
+        if (
+            isinstance(proposed, StandingApproval)
+            and (given := await self._standing.given(proposed)) is not None
+        ):
+            reason = f"{decision.reason} It is approved for always in {given.project}, since {given.at}."
+            return ApprovalState(reason=reason, expires_at=datetime.now(UTC), approved_by=given.by)
         if len(self._deadlines) >= _MAX_ASKED:
             text = f"{_MAX_ASKED} commands wait for an approval already."
             raise LimitExceeded("approval_limit", text)
@@ -226,6 +244,8 @@ class ApprovalQueue:
             reason=decision.reason,
             expires_at=expires_at,
             variables=tuple(sorted({*command.env, *command.env_secrets})),
+            standing=proposed if isinstance(proposed, StandingApproval) else None,
+            only_once=proposed if isinstance(proposed, str) else "",
         )
 
     async def put(self, process: Process, command: WaitingCommand) -> bool:
@@ -317,7 +337,11 @@ def _shown(record: ProcessRecord, command: WaitingCommand, hide: TextMask, *, ra
     env = {name: given.get(name) if raw or given.get(name) is None else _MASKED for name in names}
     masked = 0 if raw else sum(value is not None for value in env.values())
     if record.approval is not None:  # it may name one of the words
-        approval = replace(record.approval, reason=hide(record.approval.reason))
+        standing = record.approval.standing
+        if standing is not None:
+            commands = tuple(tuple(map(hide, words)) for words in standing.commands)
+            standing = replace(standing, commands=commands)
+        approval = replace(record.approval, reason=hide(record.approval.reason), standing=standing)
         record = replace(record, approval=approval)
     script = hide(script)
     return WaitingApproval(

@@ -269,7 +269,7 @@ class Starts:
             if (
                 command.name is not None
             ):  # last: what a start replaces is ended only for one that nothing else refuses
-                needs_approval = approval is not None
+                needs_approval = approval is not None and approval.approved_by is None
                 await self._names.holders.make_free(command, owner, place, needs_approval=needs_approval)
         except OutliveError as error:
             hide_error(error, hide)
@@ -288,7 +288,7 @@ class Starts:
             created_ns=now_ns,
             settings=settings,
             folder=folder,
-            state=state if approval is None else State.QUEUED,
+            state=state if approval is None or approval.approved_by is not None else State.QUEUED,
             approval=approval,
             hide=hide,
         )

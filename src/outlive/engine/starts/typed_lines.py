@@ -49,7 +49,7 @@ class TypedLines:
             if not self._policing.is_active:
                 return
             path = self._policing.environment.get("PATH", os.defpath)
-            decision = await self._policing.decide(command, cwd=cwd, path=path)
+            decision, _, _ = await self._policing.decide(command, cwd=cwd, path=path)
             if decision.verdict is Verdict.DENY:
                 raise refusal(decision)
             if decision.verdict is Verdict.ASK:

@@ -217,7 +217,7 @@ async def approve(context: Context, params: ApproveParams, _label: str | None) -
     """Let a process start that waits for an approval, if it is what the caller has looked at."""
     by = approver_of(context.access)
     process = await context.engine.queries.find(params.process_id)
-    await context.engine.approvals.approve(process, digest=params.digest, by=by)
+    await context.engine.approvals.approve(process, digest=params.digest, by=by, always=params.always)
     return Result(process_view(process.record))
 
 

@@ -219,7 +219,7 @@ async def approve(call: RestCall, asked: OfWaiting, body: Approving) -> Members:
     """Let a process start that waits for an approval, if it is what was looked at."""
     by = approver_of(call.access)
     process = await call.engine.queries.find(asked.process_id)
-    await call.engine.approvals.approve(process, digest=body.digest, by=by)
+    await call.engine.approvals.approve(process, digest=body.digest, by=by, always=body.always)
     return process_view(process.record)
 
 

@@ -175,6 +175,13 @@ class PageMembers(TypedDict):
     redacted: NotRequired[int]
 
 
+class StandingMembers(TypedDict):
+    """What an approval for always would be about: exactly these words of each command, in this project's real folder."""
+
+    project: str
+    commands: list[list[str]]
+
+
 class ApprovalMembers(TypedDict):
     """A start that waits for an approval: what a person has to know of it."""
 
@@ -195,6 +202,11 @@ class ApprovalMembers(TypedDict):
     expires_at: _Time | None
     tags: dict[str, str]
     group: str | None
+    always: Annotated[
+        StandingMembers | None,
+        Meta(description="What approving it for always would approve; null: only once."),
+    ]
+    only_once: Annotated[str, Meta(description="Why it can be approved only once.")]
     redacted: NotRequired[int]
 
 

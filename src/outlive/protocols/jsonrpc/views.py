@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from outlive.core.command import StandingApproval
 from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import State
 from outlive.core.location import HERE
@@ -19,6 +20,7 @@ from outlive.protocols.jsonrpc.members import (
     LocationMembers,
     ProcessMembers,
     SandboxMembers,
+    StandingMembers,
     StatsMembers,
     StatusWord,
 )
@@ -103,6 +105,13 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
     return view
 
 
+def _standing(standing: StandingApproval) -> StandingMembers:
+    return {
+        "project": _shown(standing.project),
+        "commands": [[_shown(word) for word in words] for words in standing.commands],
+    }
+
+
 def approval_view(
     record: ProcessRecord,
     *,
@@ -143,6 +152,8 @@ def approval_view(
         "expires_at": None if approval is None else approval.expires_at,
         "tags": dict(record.tags),
         "group": record.group,
+        "always": None if approval is None or approval.standing is None else _standing(approval.standing),
+        "only_once": "" if approval is None else approval.only_once,
     }
     if redacted:
         view["redacted"] = redacted

@@ -5,7 +5,7 @@ import { signal } from "../base/ui.js";
 
 /** @typedef {{process_id: string, digest: string, command: string, argv: string[], script: string | null, script_bytes: number, cwd: string,
  *   variables: string[], env: Record<string, string | null>, profile: string, location: Record<string, string> | null, reason: string, principal: string,
- *   since: string, expires_at: string | null, tags: Record<string, string>, group: string | null, redacted?: number}} Approval */
+ *   always: {project: string, commands: string[][]} | null, only_once: string, since: string, expires_at: string | null, tags: Record<string, string>, group: string | null, redacted?: number}} Approval */
 
 // Events tell of this caller's own starts at once; those of other callers are looked for.
 const EACH_MS = 3000;
@@ -39,10 +39,10 @@ export async function reveal(one) {
   if (whole) revealed.value = new Map(revealed.value).set(one.digest, whole);
 }
 
-/** @param {Approval} one */
-export async function approve(one) {
+/** @param {Approval} one @param {boolean} always Whether the same is approved in its project from now on. */
+export async function approve(one, always = false) {
   // The digest stands for what was shown: where something else waits by now, nothing starts.
-  await request("approve", { process_id: one.process_id, digest: one.digest });
+  await request("approve", { process_id: one.process_id, digest: one.digest, ...(always && { always }) });
   await refreshApprovals();
 }
 

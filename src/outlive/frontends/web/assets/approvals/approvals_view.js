@@ -51,7 +51,19 @@ function Card({ one }) {
         <button class="no" disabled=${!isCalm}>Deny</button>
       </form>
     </div>
+    <${Always} one=${shown} isCalm=${isCalm} />
   </article>`;
+}
+
+/** Approving for always: first everything that it would approve, then the button. @param {{one: Approval, isCalm: boolean}} props */
+function Always({ one, isCalm }) {
+  if (one.always === null) return html`<p class="only-once">Approved once only. ${spelled(one.only_once)}</p>`;
+  return html`<details class="always"><summary>Always in this project</summary>
+    <p>From now on nobody is asked when exactly ${one.always.commands.length === 1 ? "this runs" : "these run together"}, with the same programs, variables and profile, below <b>${spelled(one.always.project)}</b>:</p>
+    ${one.always.commands.map((words) => html`<pre class="words">${quoted(words)}</pre>`)}
+    <p><code>outlive policy always</code> lists what is approved so, <code>outlive policy forget</code> takes it back.</p>
+    <button class="yes-always" disabled=${!isCalm} onClick=${() => void attempt(() => approve(one, true))}>Approve, now and always</button>
+  </details>`;
 }
 
 /** @param {Approval} one */

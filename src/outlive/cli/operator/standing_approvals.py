@@ -1,0 +1,75 @@
+"""`outlive policy always` and `forget`: what is approved for always, and taking it back. They need no server: the file is the user's."""
+
+import os
+
+from outlive.cli.output import plain, say, show, show_json
+from outlive.cli.parameters import JSON, places, takes
+from outlive.core.command import StandingApproval
+from outlive.core.errors import ConfigInvalid, ProcessNotFound
+from outlive.discovery.config_paths import standing_file
+from outlive.engine.starts.standing_file import StandingFile
+
+_SHOWN_LETTERS = 12  # of a digest, as approvals are named
+_LEAST_LETTERS = 4  # fewer are typed by mistake
+
+
+@takes(JSON)
+def always(*, as_json: bool) -> int:
+    """Print what is approved for always, oldest first."""
+    file = _file()
+    found = file.read()
+    if as_json:
+        show_json({"file": file.path, "standing_approvals": [_document(one) for one in found]})
+    elif not found:
+        say("Nothing is approved for always.")
+    else:
+        show("\n\n".join(map(_described, found)))
+    return 0
+
+
+@takes(places("names", "DIGEST...", about="What `outlive policy always` shows behind forget."), JSON)
+def forget(*, names: list[str], as_json: bool) -> int:
+    """Ask about these again, each named by the beginning of its digest."""
+    file = _file()
+    for name in names:
+        gone = file.forget(name.lower()) if len(name) >= _LEAST_LETTERS else []
+        if not gone:
+            raise ProcessNotFound(
+                "approval_settled",
+                f"Nothing called {name[:60]!r} is approved for always.",
+                hint="`outlive policy always` lists what is.",
+            )
+        if as_json:
+            show_json({"forgotten": [_document(one) for one in gone]})
+        for one in () if as_json else gone:
+            show(f"{one.digest[:_SHOWN_LETTERS]} is asked about again")
+    return 0
+
+
+def _file() -> StandingFile:
+    path = standing_file(os.environ, working_folder=os.getcwd())
+    if path is None:
+        raise ConfigInvalid(
+            "config_invalid", "There is no home folder, so no file of approvals.", hint="Set HOME."
+        )
+    return StandingFile(path)
+
+
+def _described(one: StandingApproval) -> str:
+    facts = [
+        *(("words", " ".join(map(repr, words))) for words in one.commands),
+        ("project", one.project),
+        ("by", f"{one.by}, {one.at}"),
+        ("forget", f"outlive policy forget {one.digest[:_SHOWN_LETTERS]}"),
+    ]
+    return "\n".join(f"{name:<9}{plain(value, len(value) + 1)}" for name, value in facts)
+
+
+def _document(one: StandingApproval) -> dict[str, object]:
+    return {
+        "project": one.project,
+        "commands": [list(words) for words in one.commands],
+        "digest": one.digest,
+        "by": one.by,
+        "at": one.at,
+    }
