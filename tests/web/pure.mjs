@@ -4,7 +4,7 @@ import test from "node:test";
 
 import { formatPlace, parsePlace } from "./page/base/address.js";
 import { linesOf, piecesOf, spansOf } from "./page/log/log_model.js";
-import { filtered } from "./page/base/processes.js";
+import { filtered, offered } from "./page/list/list_model.js";
 import { drawn } from "./page/base/rows.js";
 import { duration, quoted, size, spelled, stateOf } from "./page/base/words.js";
 
@@ -100,13 +100,32 @@ test("a filter's words all have to be there, in whichever of a process's names",
     process({ process_id: "01b", command: "npm run web", project: "/srv/shop", state: "exited", exit_code: 1 }),
     process({ process_id: "01c", state: "exited", exit_code: 0, descendants: 2 }),
   ];
-  const ids = (filter) => filtered(all, filter).map((one) => one.process_id);
+  const ids = (filter) => filtered(all, filter).found.map((one) => one.process_id);
   assert.deepEqual(ids({}), ["01c", "01b", "01a"], "newest first");
   assert.deepEqual(ids({ q: "WEB" }), ["01b", "01a"]);
   assert.deepEqual(ids({ q: "web job=night" }), ["01a"]);
   assert.deepEqual(ids({ state: "live" }), ["01c", "01a"], "what has left something running lives");
   assert.deepEqual(ids({ state: "exit 1" }), ["01b"]);
   assert.deepEqual(ids({ project: "/srv/shop" }), ["01b"]);
+});
+
+test("a facet counts what it would show, and the order is the address's", () => {
+  const ended = (id, exit_code, members) => process({ process_id: id, state: exit_code < 0 ? "signaled" : "exited", exit_code, ...members });
+  const all = [
+    process({ process_id: "01a", name: "b10", project: "/srv/shop", tags: { job: "x" }, location: { backend: "docker" } }),
+    ended("01b", 3, { name: "b9", project: "/srv/shop", started_at: "2026-01-01T00:00:00Z", ended_at: "2026-01-01T00:01:00Z" }),
+    ended("01c", 0, { name: "a", started_at: "2026-01-01T00:00:00Z", ended_at: "2026-01-01T00:00:01Z" }),
+    ended("01d", -9, { name: "c", project: "/srv/shop" }),
+  ];
+  const { found, counts } = filtered(all, { state: "ended", project: "/srv/shop" });
+  assert.deepEqual(found.map((one) => one.name), ["c", "b9"]);
+  assert.deepEqual([counts.state.get("live"), counts.state.get("exit 3"), counts.project.get("/srv/shop")], [1, 1, 2]);
+  assert.deepEqual([...counts.exit], [["failed", 2], ["3", 1], ["-9", 1]]);
+  const names = (filter, memoryOf) => filtered(all, filter, memoryOf).found.map((one) => one.name).join(" ");
+  assert.deepEqual([names({ sort: "name" }), names({ sort: "oldest" })], ["a b9 b10 c", "b10 b9 a c"]);
+  assert.deepEqual([names({ sort: "memory" }, (one) => (one.name === "a" ? 7 : 0)), names({ sort: "longest", state: "ended" })], ["a c b9 b10", "b9 a c"]);
+  assert.deepEqual([names({ exit: "failed" }), names({ exit: "-9" }), names({ place: "docker" }), names({ tag: "job=x" })], ["c b9", "c", "b10", "b10"]);
+  assert.deepEqual(offered(new Map([["b", 1], ["a", 1], ["c", 5]]), "gone"), [["gone", 0], ["c", 5], ["a", 1], ["b", 1]]);
 });
 
 test("only rows in sight are drawn, and some beside them", () => {

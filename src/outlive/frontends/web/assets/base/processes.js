@@ -2,7 +2,7 @@
 // The processes that this caller may see, live: listed once over JSON-RPC, and changed by events from then on.
 import { hear, request } from "./rpc.js";
 import { signal } from "./ui.js";
-import { lives, stateOf } from "./words.js";
+import { lives } from "./words.js";
 
 /** @typedef {import("./words.js").Process} Process */
 
@@ -17,15 +17,19 @@ export const version = signal(0);
 export const isListed = signal(false);
 
 let isScheduled = false;
+const MANY = 1000; // rows, whose order takes some milliseconds
+const EACH_MS = 200; // between two drawings of so many, while events come
 
-/** However many events come, the page is drawn once a frame. */
+/** However many events come, the page is drawn once a frame, and a long list five times a second. */
 function changed() {
   if (isScheduled) return;
   isScheduled = true;
-  requestAnimationFrame(() => {
+  const draw = () => {
     isScheduled = false;
     version.value += 1;
-  });
+  };
+  if (known.size < MANY) requestAnimationFrame(draw);
+  else setTimeout(draw, EACH_MS);
 }
 
 /** @param {string} id @returns {Process | undefined} */
@@ -35,7 +39,7 @@ export function processOf(id) {
 
 /** @returns {Process[]} What lives, newest first. */
 export function living() {
-  return filtered(known.values(), { state: "live" });
+  return [...known.values()].filter(lives).sort((a, b) => (a.process_id < b.process_id ? 1 : -1));
 }
 
 /** Begin: list and follow on each new connection. */
@@ -83,46 +87,7 @@ function note({ event, process_id, process }) {
   changed();
 }
 
-/** @typedef {{q?: string, state?: string, project?: string}} Filter */
-
-/**
- * Return the processes that a filter leaves, newest first: ids grow with time.
- * @param {Iterable<Process>} processes
- * @param {Filter} filter `q`: words that all have to be in its names, command, folder or tags.
- */
-export function filtered(processes, { q = "", state = "", project = "" }) {
-  const words = q.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = [];
-  for (const one of processes) {
-    if (state === "live" ? !lives(one) : state === "ended" ? lives(one) : state && stateOf(one) !== state) continue;
-    if (project && one.project !== project) continue;
-    if (words.length) {
-      const tags = Object.entries(one.tags).map(([name, value]) => `${name}=${value}`);
-      const text = [one.name, one.short_id, one.process_id, one.command, one.cwd, one.group, one.pid, ...tags].join(" ").toLowerCase();
-      if (!words.every((word) => text.includes(word))) continue;
-    }
-    found.push(one);
-  }
-  return found.sort((a, b) => (a.process_id < b.process_id ? 1 : -1));
-}
-
-/** @param {Filter} filter */
-export function shown(filter) {
-  void version.value;
-  return filtered(known.values(), filter);
-}
-
-/** @returns {Map<string, number>} How many there are in each state, the most first. */
-export function states() {
-  void version.value;
-  /** @type {Map<string, number>} */
-  const counts = new Map();
-  for (const one of known.values()) counts.set(stateOf(one), (counts.get(stateOf(one)) ?? 0) + 1);
-  return new Map([...counts].sort((a, b) => b[1] - a[1]));
-}
-
-/** @returns {string[]} */
-export function projects() {
-  void version.value;
-  return [...new Set([...known.values()].map((one) => one.project ?? "").filter(Boolean))].sort();
+/** @returns {Iterable<Process>} All that are known, in no order; who reads it follows `version`. */
+export function all() {
+  return known.values();
 }
