@@ -15,6 +15,7 @@ from outlive.core.errors import InvalidRequest, InvalidState
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
+from outlive.store.folder import ChangedLabels
 from outlive.store.queue_store import QueueStore
 from tests.engine.engines import ME, an_engine, output_of, settled
 from tests.keeper.house import House
@@ -157,7 +158,7 @@ async def test_who_waits_can_be_cancelled_and_nothing_else(own_house: House, gat
             engine.controls.control(waiting, SignalProcess(signal=signal.SIGUSR1)),
             engine.controls.write(waiting, b"x"),
             engine.controls.control(waiting, CloseInput()),
-            engine.records.relabel(waiting, tags={}, group=None),
+            engine.records.relabel(waiting, ChangedLabels(tags={}, group=None, name=None)),
         ):
             with pytest.raises(InvalidState) as refused:
                 await verb

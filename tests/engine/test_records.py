@@ -15,11 +15,15 @@ from outlive.core.events import Event, ProcessRemoved
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.engine import Engine, ProcessFilter
-from outlive.store.folder import read_folder
+from outlive.store.folder import ChangedLabels, read_folder
 from outlive.store.retention import Retention
 from tests.engine.engines import ME, an_engine, run, settled
 from tests.keeper.house import House
 from tests.support.processes import Marker, poll_until, wait_for
+
+
+def _labels(tags: dict[str, str], group: str | None, name: str | None = None) -> ChangedLabels:
+    return ChangedLabels(tags=tags, group=group, name=name)
 
 
 def _exists(folder: str) -> bool:
@@ -28,7 +32,7 @@ def _exists(folder: str) -> bool:
 
 async def test_changed_tags_are_listed_by_at_once(engine: Engine) -> None:
     process = await engine.starts.start(Command(line="sleep 100", tags={"old": "1"}, group="a"), owner=ME)
-    await engine.records.relabel(process, tags={"new": "2"}, group=None)
+    await engine.records.relabel(process, _labels({"new": "2"}, None))
     assert (process.record.tags, process.record.group) == ({"new": "2"}, None)
     assert await engine.queries.list(ProcessFilter(tags={"old": "1"})) == []
     assert [one.process_id for one in await engine.queries.list(ProcessFilter(tags={"new": "2"}))] == [
@@ -42,18 +46,44 @@ async def test_changed_tags_survive_the_server_and_the_loss_of_its_registry(own_
         running = await engine.starts.start(Command(line="sleep 100"), owner=ME)
         ended = await run(engine, "true", tags={"old": "1"})
         for process in (running, ended):
-            await engine.records.relabel(process, tags={"kept": "yes"}, group="g")
+            await engine.records.relabel(process, _labels({"kept": "yes"}, "g"))
         await settled(engine, ended)
-        await engine.records.relabel(
-            await engine.queries.find(ended.process_id), tags={"kept": "still"}, group="g"
-        )
+        again = await engine.queries.find(ended.process_id)
+        await engine.records.relabel(again, _labels({"kept": "still"}, "g", "called-so"))
     for name in ("registry.db", "registry.db-wal", "registry.db-shm"):
         (own_house.state_dir / name).unlink(missing_ok=True)
     async with an_engine(own_house.state_dir) as engine:
         found = [await engine.queries.find(one.process_id) for one in (running, ended)]
         assert [one.record.tags for one in found] == [{"kept": "yes"}, {"kept": "still"}]
-        assert [one.record.group for one in found] == ["g", "g"]
+        assert [(one.record.group, one.record.name) for one in found] == [("g", None), ("g", "called-so")]
         await engine.records.remove(found[0], force=True)
+
+
+async def test_two_that_live_are_never_given_one_name(engine: Engine) -> None:
+    one, other = [await engine.starts.start(Command(line="sleep 100"), owner=ME) for _ in range(2)]
+    outcomes = await asyncio.gather(
+        *(engine.records.relabel(process, _labels({}, None, "web")) for process in (one, other)),
+        return_exceptions=True,
+    )
+    (refused,) = [outcome for outcome in outcomes if outcome is not None]
+    assert isinstance(refused, InvalidState)
+    assert refused.code == "name_taken"
+    assert sorted([one.record.name or "", other.record.name or ""]) == ["", "web"]
+    named = one if one.record.name else other
+    await engine.records.relabel(named, _labels({"a": "b"}, None, "web"))
+    assert [found.process_id for found in await engine.queries.list(ProcessFilter(name="web"))] == [
+        named.process_id
+    ]
+    for process in (one, other):
+        await engine.records.remove(process, force=True)
+
+
+async def test_labels_of_an_earlier_version_leave_the_name_of_the_start(engine: Engine) -> None:
+    process = await run(engine, "true", name="began-so")
+    (Path(process.folder) / "labels").write_text('{"tags": {"new": "2"}, "group": null}')
+    found = await asyncio.to_thread(read_folder, process.folder, process.process_id, is_live=False)
+    assert found is not None
+    assert (found[0].record.name, found[0].record.tags) == ("began-so", {"new": "2"})
 
 
 async def test_removing_a_finished_process_takes_record_output_and_folder(engine: Engine) -> None:
@@ -128,12 +158,12 @@ async def test_relabelling_what_was_removed_says_so(engine: Engine) -> None:
     process = await run(engine, "true")
     await engine.records.remove(process)
     with pytest.raises(ProcessNotFound):
-        await engine.records.relabel(process, tags={}, group=None)
+        await engine.records.relabel(process, _labels({}, None))
 
 
 async def test_torn_labels_leave_those_of_the_start(engine: Engine) -> None:
     process = await run(engine, "true", tags={"old": "1"})
-    await engine.records.relabel(process, tags={"new": "2"}, group=None)
+    await engine.records.relabel(process, _labels({"new": "2"}, None))
     labels = Path(process.folder) / "labels"
     whole = labels.read_text()
     for torn in ("", whole[:-3], "[]", '{"tags": 3, "group": null}'):

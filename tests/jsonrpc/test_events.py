@@ -128,6 +128,9 @@ async def test_labels_change_one_by_one_and_for_good(client: RpcClient) -> None:
     assert (await client.request("relabel", process_id=run.process_id, group=None))["group"] is None
     told = await client.request("get", process_id=run.process_id)
     assert (told["tags"], told["group"]) == ({"b": "2", "c": "3"}, None)
+    assert (await client.request("relabel", process_id=run.process_id, name="web"))["name"] == "web"
+    assert (await client.failure("relabel", process_id=run.process_id, name="p7")).reason == "name_invalid"
+    assert "name" not in await client.request("relabel", process_id=run.process_id, name=None)
     for tags in ({"": "x"}, {"n": "v" * 1025}, {f"n{number}": "v" for number in range(65)}):
         failure = await client.failure("relabel", process_id=run.process_id, tags=tags)
         assert (failure.code, failure.reason) == (-32602, "invalid_params")

@@ -209,16 +209,17 @@ class AsyncProcess:
             items=tuple(items), cursor=page.cursor, has_more=page.has_more, is_complete=page.is_complete
         )
 
-    async def relabel(self, tags: Mapping[str, str | None], *, group: str | None = None) -> ProcessInfo:
-        """Set tags (None removes one; others stay) and, if one is named, its group; of a running or an ended process.
+    async def relabel(
+        self, tags: Mapping[str, str | None], *, group: str | None = None, name: str | None = None
+    ) -> ProcessInfo:
+        """Set tags (None removes one; others stay) and, if they are named, its group and its name; of a running or an ended process.
 
         Raises:
             InvalidRequest: There would be more than 64 tags, or one of them is too long.
-            InvalidState: `process_queued`: it waits for its turn.
+            InvalidState: `process_queued`: it waits for its turn; or `name_taken`: another one that lives has the name.
         """
         params: dict[str, object] = {"process_id": self.process_id, "tags": dict(tags)}
-        if group is not None:
-            params["group"] = group
+        params |= {key: value for key, value in (("group", group), ("name", name)) if value is not None}
         return read_info(await self._link.request("relabel", params))
 
     async def write(self, data: bytes) -> None:

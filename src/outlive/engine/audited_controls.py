@@ -18,6 +18,7 @@ from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries, check_raw, check_reach, check_request
 from outlive.engine.records import Records
+from outlive.store.folder import ChangedLabels
 
 
 class AuditedControls:
@@ -73,10 +74,12 @@ class AuditedControls:
             details["bytes"] = written
         return written
 
-    async def relabel(self, process: Process, *, tags: Mapping[str, str], group: str | None) -> None:
-        """Give a process other tags and another group."""
+    async def relabel(
+        self, process: Process, *, tags: Mapping[str, str], group: str | None, name: str | None
+    ) -> None:
+        """Give a process other tags, another group and another name."""
         async with _audited(self, "relabel", process):
-            await self._records.relabel(process, tags=tags, group=group)
+            await self._records.relabel(process, ChangedLabels(tags=tags, group=group, name=name))
 
     async def remove(self, process: Process, *, force: bool = False, note: str = "") -> None:
         """Forget a finished process."""

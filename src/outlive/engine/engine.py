@@ -143,6 +143,7 @@ class Engine:
             feed=self._feed,
             limits=self._limits,
             controls=self.controls,
+            holders=self._holders,
             disk=self.disk,
         )
 
@@ -217,6 +218,7 @@ class Engine:
             outcomes=outcomes,
             redaction=self.redaction,
         )
+        self._holders = NameHolders(self.queries, self.as_)
         self.starts = Starts(
             settings,
             self._backend,
@@ -226,7 +228,7 @@ class Engine:
                 self._ids,
                 ShortIds(self._registry, self.queries),
                 StartKeys(self.queries),
-                NameHolders(self.queries, self.as_),
+                self._holders,
             ),
             queue=self.queue,
             approvals=self.approvals,

@@ -168,7 +168,7 @@ class ProcessRegistry:
     async def _name(self, process: Process, name: str) -> ProcessInfo:
         record = process.record
         await self._engine.as_(self._by).relabel(
-            process, tags={**record.tags, _NAME_TAG: name}, group=record.group
+            process, tags={**record.tags, _NAME_TAG: name}, group=record.group, name=record.name
         )
         return _info(process.record)
 

@@ -1,9 +1,9 @@
-"""`Records`: changing what is kept of processes: other tags, another group, removal."""
+"""`Records`: changing what is kept of processes: other tags, another group or name, removal."""
 
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StoreCorrupt
 from outlive.core.lifecycle import State
@@ -13,7 +13,8 @@ from outlive.engine.processes.groups import ConcurrencyLimits
 from outlive.engine.processes.process import Process, until
 from outlive.engine.processes.process_table import RegistryFeed
 from outlive.engine.recovery.upkeep import Upkeep
-from outlive.store.folder import write_labels
+from outlive.engine.starts.name_holders import NameHolders
+from outlive.store.folder import ChangedLabels, write_labels
 from outlive.store.registry import Registry
 from outlive.store.writer import AUDIT_LOG
 
@@ -31,37 +32,50 @@ class Records:
         feed: RegistryFeed,
         limits: ConcurrencyLimits,
         controls: Controls,
+        holders: NameHolders,
         disk: DiskWatch,
     ) -> None:
-        """Take the parts; `controls` end a process that is removed by force."""
+        """Take the parts; `controls` end a process that is removed by force, `holders` know which names are free."""
         self._registry = registry
         self._upkeep = upkeep
         self._feed = feed
         self._limits = limits
         self._controls = controls
+        self._holders = holders
         self._disk = disk
 
-    async def relabel(self, process: Process, *, tags: Mapping[str, str], group: str | None) -> None:
-        """Give a process, running or ended, these tags and this group instead of its own.
+    async def relabel(self, process: Process, labels: ChangedLabels) -> None:
+        """Give a process, running or ended, these tags, this group and this name instead of its own.
 
         They are on disk when this returns and survive every crash.
 
         Raises:
+            InvalidState: `name_taken`: both live, and the other one has the name; or `process_queued`.
             ProcessNotFound: It was removed meanwhile.
             StoreCorrupt: The disk did not take them.
         """
         if process.state is State.QUEUED:
             text = "The process waits for its turn: its labels can be changed once it runs."
             raise InvalidState("process_queued", text)
+        record = process.record
+        if labels.name is None or labels.name == record.name or process.is_ended:
+            await self._label(process, labels)
+            return
+        place = (record.owner.principal, record.project or "")
+        async with self._holders.locks.held(labels.name, place):
+            await self._holders.check_free(labels.name, place)
+            await self._label(process, labels)
+
+    async def _label(self, process: Process, labels: ChangedLabels) -> None:
         try:
-            await asyncio.to_thread(write_labels, process.folder, tags, group)
+            await asyncio.to_thread(write_labels, process.folder, labels)
         except FileNotFoundError as error:
             raise ProcessNotFound("process_not_found", "The process was removed meanwhile.") from error
         except OSError as error:
-            text = f"The tags cannot be written: {error.strerror}."
+            text = f"Tags and name cannot be written: {error.strerror}."
             raise StoreCorrupt("store_corrupt", text) from error
         self._limits.leave(process)
-        process.relabel(tags, group)
+        process.relabel(labels)
         self._limits.enter(process)
         self._registry.put(process.stored)
 

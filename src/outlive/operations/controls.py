@@ -13,8 +13,8 @@ from msgspec import UNSET, Meta, UnsetType
 from outlive.core.controls import Control as Asked
 from outlive.core.controls import Pause, ResizeWindow, Resume, SignalProcess
 from outlive.core.lifecycle import signal_number
-from outlive.core.process import ProcessRecord, merge_tags
-from outlive.operations.requests import Cells, Group, Seconds, TagChanges
+from outlive.core.process import ProcessRecord, check_name, merge_tags
+from outlive.operations.requests import Cells, Group, ProcessName, Seconds, TagChanges
 
 
 class _Recorded(Protocol):
@@ -40,9 +40,9 @@ class ControlVerbs(Protocol[_Process_contra]):
         """End the whole tree."""
 
     async def relabel(
-        self, process: _Process_contra, /, *, tags: Mapping[str, str], group: str | None
+        self, process: _Process_contra, /, *, tags: Mapping[str, str], group: str | None, name: str | None
     ) -> None:
-        """Give it other tags and another group."""
+        """Give it other tags, another group and another name."""
 
 
 class ProcessControl(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -120,6 +120,10 @@ class Changes(ProcessControl, kw_only=True, frozen=True):
         Meta(description="Tags to set; null removes one, and null for all of them removes all."),
     ] = UNSET
     group: Annotated[Group | UnsetType | None, Meta(description="Its group; null takes it out.")] = UNSET
+    name: Annotated[
+        ProcessName | UnsetType | None,
+        Meta(description="What it is called; null: nothing. Only one that lives in the project has a name."),
+    ] = UNSET
 
     def applied(self, tags: Mapping[str, str], group: str | None) -> tuple[dict[str, str], str | None]:
         """Return tags and group as they are afterwards.
@@ -133,9 +137,12 @@ class Changes(ProcessControl, kw_only=True, frozen=True):
         return {} if self.tags is None else merge_tags(tags, self.tags), new_group
 
     async def apply(self, verbs: ControlVerbs[_Process], process: _Process) -> None:
-        """Change tags and group, while it runs and afterwards."""
+        """Change tags, group and name, while it runs and afterwards."""
         tags, group = self.applied(process.record.tags, process.record.group)
-        await verbs.relabel(process, tags=tags, group=group)
+        name = process.record.name if isinstance(self.name, UnsetType) else self.name
+        if name is not None:
+            check_name(name)
+        await verbs.relabel(process, tags=tags, group=group, name=name)
 
 
 class Approving(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

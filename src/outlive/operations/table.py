@@ -49,7 +49,7 @@ _ALL = (
     _runs("close_output", "Close the reading end of a pipe of a process: its next write there fails."),
     _runs("release", "Let go of delivered output of a process whose on_limit is block."),
     _runs("resize", "Set the window size of a process's terminal.", Resize),
-    _runs("relabel", "Change a process's tags and group, while it runs and afterwards.", Changes),
+    _runs("relabel", "Change a process's tags, group and name, while it runs and afterwards.", Changes),
     _runs("remove", "Forget a finished process: its record, its output and its folder."),
     _reads("attach", "Follow a process's output from a cursor on."),
     _reads("list", "List processes, newest first."),

@@ -2,7 +2,7 @@
 
 The folders are the truth; the registry is filled from here when it has less. The keeper's files are only read here.
 
-One file is the server's own: `labels`, tags and group of a process that were changed after its start. The command's original
+One file is the server's own: `labels`, tags, group and name of a process that were changed after its start. The command's original
 labels stay in `spec`; `labels`, where it exists, replaces them.
 
 Blocking: run everything here in a thread.
@@ -35,15 +35,23 @@ from outlive.store.end_sentences import NEVER_RAN, WAS_COPIED, ended_sentence, w
 from outlive.store.retention import BootTime
 from outlive.store.rows import StoredProcess, at_time, encode_terminal, read_sandbox, read_terminal, to_ns
 
-Labels = tuple[dict[str, str], str | None]
 _FILE = "labels"
 UNFILTERED = (
     "unfiltered"  # a folder in a process's own: what entered the final filter of its line, as an output log
 )
 
 
-def write_labels(folder: str, tags: Mapping[str, str], group: str | None) -> None:
-    """Store tags and group in a process's folder; a crash leaves the old ones or the new ones.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedLabels:
+    """What a process was given since its start, in the place of what it was started with."""
+
+    tags: Mapping[str, str]
+    group: str | None
+    name: str | None
+
+
+def write_labels(folder: str, labels: ChangedLabels) -> None:
+    """Store the labels in a process's folder; a crash leaves the old ones or the new ones.
 
     Raises:
         OSError: The disk refuses them, or the folder is gone.
@@ -52,17 +60,22 @@ def write_labels(folder: str, tags: Mapping[str, str], group: str | None) -> Non
     new = f"{folder}/{_FILE}.{time.monotonic_ns()}"
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(fd, "w", encoding="utf-8") as file:
-        json.dump({"tags": dict(tags), "group": group}, file)
+        json.dump({"tags": dict(labels.tags), "group": labels.group, "name": labels.name}, file)
     os.rename(new, f"{folder}/{_FILE}")
 
 
-def read_labels(folder: str) -> Labels | None:
-    """Return changed tags and group; None when they were never changed (or a crash of the machine tore the file)."""
+def read_labels(folder: str, started_as: str | None) -> ChangedLabels | None:
+    """Return changed labels; None when they were never changed (or a crash of the machine tore the file).
+
+    `started_as` is the name in the spec: files of earlier versions say nothing of names.
+    """
     try:
         with open(f"{folder}/{_FILE}", encoding="utf-8") as file:
             content = json.load(file)
-        tags, group = content["tags"], content["group"]
-        return {str(name): str(value) for name, value in tags.items()}, None if group is None else str(group)
+        tags, group, name = content["tags"], content["group"], content.get("name", started_as)
+        return ChangedLabels(
+            tags={str(one): str(value) for one, value in tags.items()}, group=_text(group), name=_text(name)
+        )
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
@@ -122,7 +135,7 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
         return None
     try:
         spec = decode_spec(raw_spec)
-        base = base_record(spec, process_id, read_labels(folder))
+        base = base_record(spec, process_id, read_labels(folder, _text(spec.meta.get("name"))))
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
     sizes = (_size(f"{folder}/out"), _size(f"{folder}/err"))
@@ -172,12 +185,12 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
     return with_missing(stored, folder), note
 
 
-def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None) -> ProcessRecord:
+def base_record(spec: Spec, process_id: ProcessId, changed: ChangedLabels | None = None) -> ProcessRecord:
     """Return the record that a spec describes, before its start; `changed` are labels that were given since."""
     meta = spec.meta
-    tags, group = meta.get("tags"), _text(meta.get("group"))
+    tags, group, name = meta.get("tags"), _text(meta.get("group")), _text(meta.get("name"))
     if changed is not None:
-        tags, group = changed
+        tags, group, name = dict(changed.tags), changed.group, changed.name
     created_ns = meta.get("created_ns")
     return ProcessRecord(
         process_id=process_id,
@@ -212,7 +225,7 @@ def base_record(spec: Spec, process_id: ProcessId, changed: Labels | None = None
         project=_text(meta.get("project")),
         number=_number(meta, "number") or None,
         key=_text(meta.get("key")),
-        name=_text(meta.get("name")),
+        name=name,
     )
 
 

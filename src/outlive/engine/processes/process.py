@@ -9,7 +9,7 @@ no queue. JSON-RPC has its own, faster way. `until` waits for something to becom
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Self
 
@@ -24,6 +24,7 @@ from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process_state import ProcessState, Subscribers
 from outlive.keeper.common.kernel import BOOT_ID, boottime_ns
 from outlive.policy.redaction import Redactor
+from outlive.store.folder import ChangedLabels
 from outlive.store.log_mask import REST_S, Hiding
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
 from outlive.store.retention import BootTime
@@ -284,9 +285,9 @@ class Process:
         self._base = replace(self._base, approval=approval)
         self._snapshot = None
 
-    def relabel(self, tags: Mapping[str, str], group: str | None) -> None:
-        """Take over other tags and another group. Engine only."""
-        self._base = replace(self._base, tags=dict(tags), group=group)
+    def relabel(self, labels: ChangedLabels) -> None:
+        """Take over other tags, another group and another name. Engine only."""
+        self._base = replace(self._base, tags=dict(labels.tags), group=labels.group, name=labels.name)
         self._snapshot = None
 
 

@@ -55,16 +55,27 @@ class NameHolders:
 
         Cancellation: an end that was asked for goes on.
         """
-        principal, project = place
-        living = ProcessFilter(principal=principal, project=project, name=command.name, states=NOT_ENDED)
-        for record in await self._queries.list(living, limit=_FEW):
-            process = await self._queries.find(record.process_id)
-            if process.is_ended:
-                continue
+        for process in await self._living(command.name, place):
             if not command.replaces or needs_approval:
                 raise _taken(process, needs_approval=needs_approval and command.replaces)
             with contextlib.suppress(InvalidState):  # it ended meanwhile
-                await self._acting(owner).end(process, grace_s=record.grace_s, note=_NOTE)
+                await self._acting(owner).end(process, grace_s=process.record.grace_s, note=_NOTE)
+
+    async def check_free(self, name: str, place: Place) -> None:
+        """Do nothing where nothing that lives has a name; the lock of that name is held meanwhile.
+
+        Raises:
+            InvalidState: `name_taken`.
+        """
+        for process in await self._living(name, place):
+            raise _taken(process, needs_approval=False)
+
+    async def _living(self, name: str | None, place: Place) -> list[Process]:
+        principal, project = place
+        living = ProcessFilter(principal=principal, project=project, name=name, states=NOT_ENDED)
+        records = await self._queries.list(living, limit=_FEW)
+        found = [await self._queries.find(record.process_id) for record in records]
+        return [process for process in found if not process.is_ended]
 
 
 def _taken(process: Process, *, needs_approval: bool) -> InvalidState:

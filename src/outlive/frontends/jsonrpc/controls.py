@@ -210,14 +210,14 @@ async def resize(context: Context, params: ResizeParams, _label: str | None) -> 
 
 
 class RelabelParams(controls.Changes, kw_only=True, frozen=True, forbid_unknown_fields=False):
-    """`relabel`: tags to set (null removes one), and the group (null takes it out of its group; absent leaves it)."""
+    """`relabel`: tags to set (null removes one), the group and the name (null takes them away; absent leaves them)."""
 
     process_id: ProcessIdMember = None
     project: ProjectMember = None
 
 
 async def relabel(context: Context, params: RelabelParams, _label: str | None) -> Result[ProcessMembers]:
-    """Change tags and group, while it runs and afterwards; they survive every crash."""
+    """Change tags, group and name, while it runs and afterwards; they survive every crash."""
     process = await context.find(params.process_id, params.project)
     await params.apply(context.acting, process)
     return Result(process_view(process.record))

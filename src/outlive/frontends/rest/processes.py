@@ -144,7 +144,7 @@ async def get(call: RestCall, asked: OfProcess) -> Members:
 
 
 async def change(call: RestCall, asked: OfProcess, body: Changes) -> Members:
-    """Change tags and group, while it runs and afterwards."""
+    """Change tags, group and name, while it runs and afterwards."""
     process = await call.find(asked)
     await body.apply(call.acting, process)
     return process_view(process.record)
