@@ -1,17 +1,15 @@
 """`outlive restart` and `outlive rerun`, from outside: the same command, and nothing of it missing in silence."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.cli.services.repeat import REPEATS, repetition_of
-from outlive.client import Client, Cursor, Process, ProcessInfo
-from outlive.core.identity import ProcessId
+from outlive.client import Client, Process
 from outlive.core.spec import CALLER_ENVIRONMENT, REPEATED, Spec
+from outlive.operations.repetition import REPEATS, RepeatedProcess, repetition_of
 from tests.cli.terminals import on_a_terminal
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, run_outlive
@@ -177,38 +175,19 @@ def test_a_repetition_names_every_secret_and_nothing_of_the_old_process(
     is_line: bool,
     asked: dict[str, object],
 ) -> None:
-    now = datetime.now(UTC)
-    info = ProcessInfo(
-        process_id=ProcessId("01k9zq3v8d4t6r2m5x7b1n0c9f"),
-        state="exited",
+    known = RepeatedProcess(
+        process_id="01k9zq3v8d4t6r2m5x7b1n0c9f",
         command="a",
         shell="/bin/sh" if is_line else None,
-        cwd="/",
-        pid=1,
-        exit_code=0,
-        exit_signal=None,
-        error=None,
-        cause=None,
-        is_complete=True,
-        is_closed=True,
-        is_stalled=False,
-        is_detached=True,
-        has_gaps=False,
-        descendants=0,
-        cursor=Cursor(0, 0),
-        created_at=now,
-        started_at=now,
-        ended_at=now,
-        stdio="pipes",
-        stdin="lent",
+        redacted=0,
         timeout_s=None,
         grace_s=1.0,
+        profile="open",
         tags={},
         group=None,
-        session_id=None,
-        profile="open",
-        features=(),
-        secret_names=(),
+        project=None,
+        name=None,
+        location=None,
     )
     spec = Spec(
         program="a",
@@ -219,7 +198,9 @@ def test_a_repetition_names_every_secret_and_nothing_of_the_old_process(
         secrets=tuple(secrets),
         meta={REPEATED: asked},
     )
-    found = repetition_of(spec, info, script=script, script_path="/s/script")
+    found = repetition_of(
+        spec, known, script=script, script_path="/s/script", package="/site-packages/outlive"
+    )
     given_env = found.options["env"]
     assert found.secrets == tuple(name for name in secrets if name != CALLER_ENVIRONMENT)
     assert not given_env.keys() & {"OUTLIVE_PROCESS_ID", "OUTLIVE_TOKEN", "OUTLIVE_BASH_ENV"}
@@ -230,5 +211,6 @@ def test_a_repetition_names_every_secret_and_nothing_of_the_old_process(
         assert given_env["BASH_ENV"] == env["OUTLIVE_BASH_ENV"]
     assert found.options["stdin"] == "none"
     assert asked.items() <= found.options.items()
-    assert found.options["tags"] == {REPEATS: info.process_id}
+    assert found.options["tags"] == {REPEATS: known.process_id}
+    assert found.lacks_environment == (CALLER_ENVIRONMENT in secrets)
     assert isinstance(found.command, str) == is_line

@@ -10,6 +10,7 @@ from types import MappingProxyType
 import msgspec
 
 from outlive.operations.controls import Approving, Changes, Control, Denial, Resize, SignalRequest
+from outlive.operations.repetition import Rerun
 from outlive.operations.services.requests import DownRequest, RestartRequest, UpRequest
 from outlive.operations.start import RunOptions
 from outlive.policy.access import Scope
@@ -42,6 +43,7 @@ def _decides(name: str, text: str, request: type[msgspec.Struct] | None = None) 
 
 _ALL = (
     _runs("execute", "Start a command; repeated with the same id it starts nothing twice.", RunOptions),
+    _runs("rerun", "Start a process's command again, as it was started; the new one runs beside it.", Rerun),
     _runs("control", "Pause, resume or cancel a process with all that it started.", Control),
     _runs("signal", "Send a signal to a process, its group or its whole tree.", SignalRequest),
     _runs("write", "Write to a process's input; answered when all of it is in the pipe or terminal."),

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from outlive.core.command import ApprovalState, Grant, Profile, StandingApproval
 from outlive.core.cursor import Cursor
+from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import HERE, Location
@@ -78,6 +79,26 @@ def read_labels(folder: str, started_as: str | None) -> ChangedLabels | None:
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
+
+
+def read_start(folder: str) -> tuple[Spec, str | None, str]:
+    """Return what a process was started with, the content of its script file (None: it has none), and where that lies.
+
+    Raises:
+        ProcessNotFound: The folder is not there, or of another version.
+    """
+    path = f"{folder}/script"
+    try:
+        with open(f"{folder}/spec", "rb") as file:
+            spec = decode_spec(file.read())
+    except (OSError, ValueError, LookupError):
+        text = f"What {os.path.basename(folder)} was started with cannot be read."
+        raise ProcessNotFound("process_not_found", text) from None
+    try:
+        with open(path, "rb") as file:
+            return spec, file.read().decode("utf-8", "surrogateescape"), path
+    except OSError:
+        return spec, None, path
 
 
 _CAUSES = tuple(Cause)  # in the order of protocols.keeper.CauseCode

@@ -4,16 +4,17 @@ The folder of a process holds all that it was started with, but for what no file
 named, and the environment of an MCP host, in whose place this shell's comes. A token of the server (`--grant`) is given anew. The new
 process has an id of its own, and the id of the one that it repeats in its tag `repeats`. The server judges the start as any other.
 
-Not repeated is a key: a start with it would answer with the process that has it, and run nothing. Nor is what makes a process a
-service's, its tag and its name: what is run beside a service is none, and must not have the name that the service needs.
+What is repeated of it, `operations.repetition` decides. The server's own `rerun` asks for no secrets and gives its own environment; this one asks.
 """
 
 import getpass
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import cast
 
+import outlive
 from outlive.cli.far import far_url
 from outlive.cli.output import say, show, show_error, show_json
 from outlive.cli.parameters import NAMES, SERVER, ServerFlags, options, seconds, takes
@@ -32,99 +33,13 @@ from outlive.client import (
     StackInfo,
     StartOptions,
 )
-from outlive.core.errors import ProcessNotFound
 from outlive.core.layout import Layout
-from outlive.core.spec import CALLER_ENVIRONMENT, REPEATED, Spec
-from outlive.discovery.own_kind import TOKEN_VARIABLE
 from outlive.discovery.state_folder import layout_of
-from outlive.operations.services.declaration import SERVICE_TAG, SERVICES_DOOR
-from outlive.protocols.keeper import decode_spec
+from outlive.operations.repetition import OF_THE_PROCESS, RepeatedProcess, repetition_of
+from outlive.store.folder import read_start
 
-REPEATS = "repeats"  # the tag
 _FAILED = 1
 _GONE_S = 20.0  # beyond the grace period a tree is gone so soon, or the keeper says why not
-# The server sets these anew for each process; a token of its own is the old process's.
-_OF_THE_PROCESS = frozenset({"OUTLIVE_PROCESS_ID", "OUTLIVE_STATE_DIR", TOKEN_VARIABLE})
-_PRELUDE, _USERS_PRELUDE = (
-    "BASH_ENV",
-    "OUTLIVE_BASH_ENV",
-)  # what MCP's tools put before a line, and whose place it takes
-
-
-class Repetition(NamedTuple):
-    """A start that repeats another one; `secrets` are the variables whose values were stored nowhere."""
-
-    command: str | tuple[str, ...]
-    options: StartOptions
-    secrets: tuple[str, ...]
-
-
-def repetition_of(spec: Spec, info: ProcessInfo, *, script: str | None, script_path: str) -> Repetition:
-    """Return the start that repeats a process. Pure.
-
-    Args:
-        spec: What the keeper was asked to run, and what else was asked for.
-        info: What is known of the process: name, labels, sandbox.
-        script: The content of its script file, if it has one.
-        script_path: Where that lies.
-    """
-    is_here = info.location is None
-    options: StartOptions = {
-        "cwd": spec.cwd,
-        "env": _environment(spec.env),
-        "inherit_env": not is_here,  # elsewhere the rest is the other machine's, or the image's
-        "stdin": "pipe" if spec.stdin == "pipe" else "none",
-        "pty": spec.stdio == "pty",
-        "merge": spec.stdio == "merge",
-        "rows": spec.rows,
-        "cols": spec.cols,
-        "timeout_s": info.timeout_s,
-        "grace_s": info.grace_s,
-        "after_exit": spec.after_exit,  # type: ignore[typeddict-item] # one of its words
-        "profile": info.profile,
-        "tags": {**info.tags, REPEATS: info.process_id},
-        "group": info.group,
-        "project": info.project,
-        "name": info.name,
-    }
-    if spec.meta.get("door") == SERVICES_DOOR:
-        options["name"] = None
-        options["tags"] = {name: value for name, value in options["tags"].items() if name != SERVICE_TAG}
-    if isinstance(asked := spec.meta.get(REPEATED), dict):
-        options |= asked  # type: ignore[typeddict-item] # what an earlier start has asked for
-    if spec.on_limit != "block":  # of a foreground, whose reader is not there this time
-        options |= {"output_limit": spec.output_limit, "on_limit": spec.on_limit}  # type: ignore[typeddict-item] # as above
-    if not info.redacted:
-        options["title"] = info.command
-    if spec.umask is not None:
-        options["umask"] = spec.umask
-    if isinstance(limits := spec.meta.get("limits"), dict):
-        options["limits"] = limits
-    if info.location is not None:
-        options |= {"backend": info.location["backend"], "image": info.location.get("image")}
-    command: str | tuple[str, ...] = spec.argv
-    if info.shell is not None:
-        # A long line lies in the script file, and what the shell was given only reads that.
-        command = spec.argv[-1] if script is None else script
-    elif script is not None and spec.argv[-1:] == (script_path,):
-        command, options["script"] = spec.argv[:-1], script
-    # The token of a grant is the old process's; the server makes another one.
-    not_asked = {CALLER_ENVIRONMENT, *((TOKEN_VARIABLE,) if "grant" in spec.meta else ())}
-    secrets = tuple(name for name in spec.secrets if name not in not_asked)
-    return Repetition(command, {name: value for name, value in options.items() if value is not None}, secrets)  # type: ignore[arg-type] # its own members
-
-
-def _environment(stored: Mapping[str, str]) -> dict[str, str | None]:
-    env: dict[str, str | None] = {
-        name: value for name, value in stored.items() if name not in _OF_THE_PROCESS
-    }
-    users = env.pop(_USERS_PRELUDE, None)
-    if users is not None:
-        env[_PRELUDE] = users
-    elif (env.get(_PRELUDE) or "").startswith(os.path.dirname(__file__).partition("/cli/")[0]):
-        del env[_PRELUDE]
-    return env
-
 
 _SECRETS = options(
     "--secret",
@@ -260,16 +175,17 @@ def _repeat(
     stops: bool,
     grace_s: float | None,
 ) -> Process:
-    spec, script = _stored(layout, info)
-    found = repetition_of(spec, info, script=script, script_path=f"{layout.process(info.process_id)}/script")
-    options = found.options
-    if CALLER_ENVIRONMENT in spec.secrets:
+    spec, script, path = read_start(layout.process(info.process_id))
+    package = os.path.dirname(outlive.__file__)
+    found = repetition_of(spec, _known(info), script=script, script_path=path, package=package)
+    options = cast("StartOptions", found.options)
+    if found.lacks_environment:
         say("outlive: the environment of its MCP host was stored nowhere: it gets this shell's.")
-        ours = {name: value for name, value in os.environ.items() if name not in _OF_THE_PROCESS}
+        ours = {name: value for name, value in os.environ.items() if name not in OF_THE_PROCESS}
         options["env"] = {**ours, **options["env"]}
     # Before anything ends: what cannot be started again goes on.
     if found.secrets:
-        options["env_secrets"] = _given(found.secrets, secrets)
+        found.give(_given(found.secrets, secrets))
     if info.ended_at is None:
         if not stops and options.get("name") is not None:
             text = f"{info.name!r} lives: two cannot have one name."
@@ -282,28 +198,9 @@ def _repeat(
     return client.start(found.command, **options)
 
 
-def _stored(layout: Layout, info: ProcessInfo) -> tuple[Spec, str | None]:
-    """Return what a folder says of a process's start.
-
-    Raises:
-        InvalidRequest: It is a terminal's shell.
-        ProcessNotFound: The folder is not there, or of another version.
-    """
-    folder = layout.process(info.process_id)
-    try:
-        with open(f"{folder}/spec", "rb") as file:
-            spec = decode_spec(file.read())
-    except (OSError, ValueError, LookupError):
-        text = f"What {info.process_id} was started with cannot be read."
-        raise ProcessNotFound("process_not_found", text) from None
-    if spec.meta.get("terminal") is not None:
-        hint = "`outlive terminal new` opens one."
-        raise InvalidRequest("invalid_params", "It is the shell of a terminal.", hint=hint)
-    try:
-        with open(f"{folder}/script", "rb") as file:
-            return spec, file.read().decode("utf-8", "surrogateescape")
-    except OSError:
-        return spec, None
+def _known(info: ProcessInfo) -> RepeatedProcess:
+    members = {field.name: getattr(info, field.name) for field in fields(RepeatedProcess)}
+    return RepeatedProcess(**members)
 
 
 def _given(needed: Sequence[str], named: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The method that starts a command: `execute`."""
+"""The methods that start a command: `execute`, and `rerun`, which starts one again."""
 
 import asyncio
 import functools
@@ -16,12 +16,15 @@ from outlive.core.errors import (
 )
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.lifecycle import Cause, State
+from outlive.core.process import ProcessRecord
 from outlive.engine import Process
 from outlive.engine.processes.process import until
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Result, methods_of
+from outlive.operations.repetition import Rerun
 from outlive.protocols.jsonrpc.answers import encode_process_notification, encode_queued
-from outlive.protocols.jsonrpc.members import SandboxMembers, StartedMembers
-from outlive.protocols.jsonrpc.params import ExecuteParams
+from outlive.protocols.jsonrpc.members import RerunMembers, SandboxMembers, StartedMembers
+from outlive.protocols.jsonrpc.params import ExecuteParams, ProcessIdMember, ProjectMember
+from outlive.server.repeated_starts import start_again
 
 _START_S = 25.0  # what a start may take (`backends.local`)
 
@@ -57,6 +60,22 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
         await _settled(process)
         if params.raw:
             await context.engine.as_(context.owner()).read_raw(process.process_id, BEGINNING)
+    result, record = _started(process)
+    if is_repeated:
+        result["repeated"] = True
+    return Result(
+        result,
+        notifications=(
+            encode_queued(record)
+            if result["status"] == "queued"
+            else encode_process_notification("started", record, cursor=str(BEGINNING)),
+        ),
+        then=functools.partial(context.subscriptions.follow, process, BEGINNING, form),
+    )
+
+
+def _started(process: Process) -> tuple[StartedMembers, ProcessRecord]:
+    """Return the answer to a start, and the record that its notification is made of."""
     is_queued = process.state is State.QUEUED
     record = process.record if is_queued else process.identity_record
     result: StartedMembers = {
@@ -67,17 +86,27 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
         "shell": record.shell,
         "sandbox": cast("SandboxMembers", record.sandbox.view()),
     }
-    if is_repeated:
-        result["repeated"] = True
-    return Result(
-        result,
-        notifications=(
-            encode_queued(record)
-            if is_queued
-            else encode_process_notification("started", record, cursor=str(BEGINNING)),
-        ),
-        then=functools.partial(context.subscriptions.follow, process, BEGINNING, form),
-    )
+    return result, record
+
+
+class RerunParams(Rerun, kw_only=True, frozen=True, forbid_unknown_fields=False):
+    """`rerun`: which process, and what of it was stored nowhere."""
+
+    process_id: ProcessIdMember = None
+    project: ProjectMember = None
+
+
+async def rerun(context: Context, params: RerunParams, label: str | None) -> Result[RerunMembers]:
+    """Start a process's command again, as it was started; it belongs to the principal, and its output is not followed.
+
+    The new process has the id of the one that it repeats in its tag `repeats`.
+    """
+    process = await context.find(params.process_id, params.project)
+    again = await start_again(context.engine, process, params, owner=context.owner(label))
+    result = cast("RerunMembers", _started(again.process)[0])
+    if again.lacks_environment:
+        result["lacks_environment"] = True
+    return Result(result)
 
 
 async def _started_before(context: Context, process_id: str) -> Process | None:
@@ -118,4 +147,4 @@ async def _settled(process: Process) -> None:
         raise StartFailed("start_failed", record.error or "The program was not started.")
 
 
-STARTS = methods_of({execute: Concurrency.STARTS})
+STARTS = methods_of({execute: Concurrency.STARTS, rerun: Concurrency.STARTS})

@@ -27,6 +27,7 @@ from outlive.engine import Process, ProcessFilter
 from outlive.frontends.rest.problems import HttpRefusal
 from outlive.frontends.rest.routes import Members, RestCall, json_answer
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial, ProcessControl
+from outlive.operations.repetition import Rerun
 from outlive.policy.access import approver_of
 from outlive.protocols.rest.answers import process_view
 from outlive.protocols.rest.requests import (
@@ -41,6 +42,7 @@ from outlive.protocols.rest.requests import (
     WaitParameters,
     WriteParameters,
 )
+from outlive.server.repeated_starts import start_again
 from outlive.server.terminal_calls import pending_approvals
 
 _SEVERAL = {"active": NOT_ENDED, "ended": ENDED}
@@ -148,6 +150,18 @@ async def change(call: RestCall, asked: OfProcess, body: Changes) -> Members:
     process = await call.find(asked)
     await body.apply(call.acting, process)
     return process_view(process.record)
+
+
+async def rerun(call: RestCall, asked: OfProcess, body: Rerun) -> Response:
+    """Start a process's command again, as it was started; the new one runs beside it, and has the old id in its tag `repeats`.
+
+    What its caller gave it and was stored nowhere is not repeated: values of secret variables are given again, and in the place of an
+    MCP host's environment comes the server's.
+    """
+    process = await call.find(asked)
+    again = await start_again(call.engine, process, body, owner=call.owner())
+    location = f"/v1/processes/{again.process.process_id}"
+    return json_answer(process_view(again.process.record), 201, Location=location)
 
 
 async def remove(call: RestCall, asked: RemoveParameters) -> Members:

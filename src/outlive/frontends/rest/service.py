@@ -65,6 +65,7 @@ _STARTED: Mapping[int, Schema] = {
         "content": {"application/json": {"schema": reference(answers.ProcessView)}},
     },
 }
+_RERUN: Mapping[int, Schema] = {201: _STARTED[201]}
 _OPENED: Mapping[int, Schema] = {
     201: {"description": "It shows its prompt.", "headers": {"Location": _header("Where the terminal is.")}}
 }
@@ -110,6 +111,7 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("GET", _ALL, "list", processes.list_, answers.ProcessPage),
     RestRoute("GET", _ONE, "get", processes.get, _VIEW),
     RestRoute("PATCH", _ONE, "relabel", processes.change, _VIEW),
+    RestRoute("POST", f"{_ONE}/rerun", "rerun", processes.rerun, _VIEW, _NEW, 201, _RERUN),
     RestRoute("DELETE", _ONE, "remove", processes.remove, shared.Acknowledgement, _STATE),
     *(RestRoute("POST", f"{_ONE}/{name}", name, processes.control(name), _VIEW, _STATE) for name in CONTROLS),
     RestRoute("POST", f"{_ONE}/stdin", "write", processes.write, answers.Written, (409, 413), content=_INPUT),

@@ -120,6 +120,19 @@ class StartedMembers(TypedDict):
     ]
 
 
+class RerunMembers(StartedMembers):
+    """`rerun`: the new process."""
+
+    lacks_environment: NotRequired[
+        Annotated[
+            bool,
+            Meta(
+                description="Always true: the environment that its caller gave it was stored nowhere, and it has the server's."
+            ),
+        ]
+    ]
+
+
 class ProcessList(TypedDict):
     """`list`."""
 

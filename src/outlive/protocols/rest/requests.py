@@ -18,6 +18,7 @@ from outlive.core.command import Command
 from outlive.core.process import WaitUntil
 from outlive.core.terminal import Form
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial
+from outlive.operations.repetition import Rerun
 from outlive.operations.requests import (
     Bytes,
     ProcessWord,
@@ -122,6 +123,7 @@ BODIES: Mapping[type[msgspec.Struct], dict[str, Any]] = MappingProxyType(
                 {"command": "cat", "stdin": "pipe"},
             ],
         },
+        Rerun: {"examples": [{}]},
         Changes: {"examples": [{"tags": {"job": "release", "draft": None}}]},
         **{shape: {"examples": [example]} for shape, example in CONTROLS.values()},
         Approving: {"examples": [{"digest": "0f" * 32}]},
