@@ -4,7 +4,7 @@ import test from "node:test";
 
 import { formatPlace, parsePlace } from "./page/base/address.js";
 import { linesOf, piecesOf, spansOf } from "./page/log/log_model.js";
-import { filtered, offered } from "./page/list/list_model.js";
+import { filtered, offered, tagChanges, tagText } from "./page/list/list_model.js";
 import { drawn } from "./page/base/rows.js";
 import { duration, quoted, size, spelled, stateOf } from "./page/base/words.js";
 
@@ -126,6 +126,13 @@ test("a facet counts what it would show, and the order is the address's", () => 
   assert.deepEqual([names({ sort: "memory" }, (one) => (one.name === "a" ? 7 : 0)), names({ sort: "longest", state: "ended" })], ["a c b9 b10", "b9 a c"]);
   assert.deepEqual([names({ exit: "failed" }), names({ exit: "-9" }), names({ place: "docker" }), names({ tag: "job=x" })], ["c b9", "c", "b10", "b10"]);
   assert.deepEqual(offered(new Map([["b", 1], ["a", 1], ["c", 5]]), "gone"), [["gone", 0], ["c", 5], ["a", 1], ["b", 1]]);
+});
+
+test("tags that are typed change what is new, and take away what is gone", () => {
+  const tags = { job: "build", draft: "" };
+  assert.equal(tagText(tags), "job=build, draft");
+  assert.deepEqual(tagChanges(tags, "job=a=b , new"), { job: "a=b", draft: null, new: "" });
+  assert.deepEqual(tagChanges(tags, tagText(tags)), tags);
 });
 
 test("only rows in sight are drawn, and some beside them", () => {

@@ -72,7 +72,46 @@ def test_a_process_is_paused_resumed_and_stopped_by_clicks(
     assert _state(own_server, "clicked") == "running", "once is a slip of the hand"
     window.click("[aria-label='Really Stop clicked']")
     window.until_text("cancel")
-    assert window.value("document.querySelector('[aria-label*=clicked]')") is None
+    assert window.value("document.querySelector('button[aria-label*=clicked]')") is None
+
+
+@pytest.mark.promise("U.list", "U.deeds")
+def test_a_process_is_signalled_named_tagged_and_run_again(
+    window: Browser, own_server: OutliveServer
+) -> None:
+    asking = Requests(own_server)
+    asking.start("trap 'echo heard' USR1; while :; do sleep 0.05; done", name="first")
+    address = open_page(window, own_server)
+    window.click("[aria-label='Details of first']")
+    window.until_text("Send signal")
+    window.value(
+        "(one => { one.value = 'USR1'; one.dispatchEvent(new Event('change', {bubbles: true})); })"
+        "(document.querySelector('[aria-label=Signal]'))"
+    )
+    window.until(lambda: window.value("document.querySelector('[aria-label=Signal]').value") == "USR1")
+    window.click(".deeds form button")
+    window.until(lambda: "heard" in str(asking("GET", "/v1/processes/first/output").body))
+    fields = ".deeds label > input:not([type])"
+    window.value(f"document.querySelectorAll('{fields}')[0].select()")
+    window.type("second\r", into=fields)
+    window.until_text("second")
+    window.until(lambda: "name" in asking("GET", "/v1/processes/second").body)
+    window.type("job=x, mine\r", into=".deeds form:last-of-type label > input")
+    window.until(lambda: asking("GET", "/v1/processes/second").body["tags"] == {"job": "x", "mine": ""})
+    window.open(f"{address}#/list?tag=job%3Dx&sort=name")
+    assert "1 shown" in window.until_text("shown")
+    # Its name is taken while it lives: the refusal is shown, and the same runs again once it has ended.
+    window.click("[aria-label='Details of second']")
+    window.click(".deeds > button")
+    window.until_text("is the name of")
+    window.click("[aria-label='Kill second']")
+    window.click("[aria-label='Really Kill second']")
+    window.until(lambda: _state(own_server, "second") != "running")
+    window.click(".deeds > button")
+    window.until_text("2 shown")
+    assert _state(own_server, "second") == "running"
+    window.value("location.hash = '#/list?exit=failed'")
+    window.until_text("1 shown")
 
 
 @pytest.mark.promise("U.list")

@@ -37,6 +37,12 @@ export function processOf(id) {
   return known.get(id);
 }
 
+/** Take over what an answer has said of a process: not every change is an event. @param {Process} process */
+export function learn(process) {
+  known.set(process.process_id, process);
+  changed();
+}
+
 /** @returns {Process[]} What lives, newest first. */
 export function living() {
   return [...known.values()].filter(lives).sort((a, b) => (a.process_id < b.process_id ? 1 : -1));

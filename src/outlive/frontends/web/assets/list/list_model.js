@@ -105,3 +105,24 @@ export function offered(counts, chosen) {
   const most = [...counts].sort((a, b) => b[1] - a[1] || collator.compare(a[0], b[0])).slice(0, MOST_VALUES);
   return !chosen || most.some(([value]) => value === chosen) ? most : [[chosen, counts.get(chosen) ?? 0], ...most];
 }
+
+/** @param {Record<string, string>} tags @returns {string} As they are typed: "job=build, draft". */
+export function tagText(tags) {
+  return Object.entries(tags).map(([name, value]) => (value ? `${name}=${value}` : name)).join(", ");
+}
+
+/**
+ * Return what makes other tags of them, as `relabel` takes it: a value that is new, null for what is there no more.
+ * @param {Record<string, string>} tags
+ * @param {string} text Names and values, with commas between them.
+ * @returns {Record<string, string | null>}
+ */
+export function tagChanges(tags, text) {
+  /** @type {Record<string, string | null>} */
+  const changes = Object.fromEntries(Object.keys(tags).map((name) => [name, null]));
+  for (const part of text.split(",").map((one) => one.trim()).filter(Boolean)) {
+    const [name = "", ...value] = part.split("=");
+    changes[name.trim()] = value.join("=").trim();
+  }
+  return changes;
+}

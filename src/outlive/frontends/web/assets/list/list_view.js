@@ -9,6 +9,7 @@ import { request, scope } from "../base/rpc.js";
 import { Rows } from "../base/rows.js";
 import { html } from "../base/ui.js";
 import { duration, lives, stateOf, timeOf, toneOf } from "../base/words.js";
+import { Details, DetailsLink } from "./details_view.js";
 import { FACETS, ORDERS, filtered, offered, titleOf } from "./list_model.js";
 
 /** @typedef {import("../base/words.js").Process} Process */
@@ -21,6 +22,8 @@ const NAMES = {
 };
 /** @type {Record<string, string>} */
 const WORDS = { live: "Living", ended: "Ended", failed: "not 0" };
+
+const LEAST = { state: 0, project: 1, tag: 1, place: 2, exit: 1 }; // values, below which a facet is left out
 
 /** What was shown last: for the same processes and the same words it is not looked for again. */
 let last = { mark: "", result: filtered([], {}) };
@@ -47,6 +50,7 @@ export function ListView() {
       <output aria-live="polite">${isListed.value ? `${found.length} shown` : "Loading"}</output>
     </form>
     <${Rows} count=${found.length} height=${ROW_PX} label=${`Processes, ${(ORDERS[query.sort ?? ""] ?? "").toLowerCase()}`} row=${(/** @type {number} */ index) => html`<${Row} key=${found[index]?.process_id} process=${found[index]} index=${index} />`} />
+    <${Details} />
     ${isListed.value && found.length === 0 && html`<p class="empty">Nothing here. <code>outlive run -d -- PROGRAM</code> starts something.</p>`}
   </section>`;
 }
@@ -56,12 +60,12 @@ async function openTerminal() {
   location.hash = `#/terminal/${made.process_id}`;
 }
 
-/** One facet; it is not there where it would have one value only. @param {{facet: Facet, counts: Map<string, number>}} props */
+/** One facet. @param {{facet: Facet, counts: Map<string, number>}} props */
 function Choice({ facet, counts }) {
   const chosen = place.value.query[facet] ?? "";
   const [label, all] = NAMES[facet];
   const options = offered(counts, chosen);
-  if (!chosen && options.length < (facet === "state" || facet === "project" || facet === "tag" ? 1 : 2)) return null;
+  if (!chosen && options.length < LEAST[facet]) return null;
   return html`<select aria-label=${label} onChange=${(/** @type {Event} */ event) => refine({ [facet]: /** @type {HTMLSelectElement} */ (event.target).value })}>
     <option value="" selected=${!chosen}>${all}</option>
     ${options.map(([value, count]) => html`<option key=${value} value=${value} selected=${value === chosen}>${WORDS[value] ?? value} (${count})</option>`)}
@@ -81,7 +85,7 @@ function Row({ process, index }) {
     <span class="time" role="cell" title=${`started ${process.created_at}`}>${timeOf(process, now.value)} <small>${age} ago</small></span>
     <span role="cell" class="acts">
       ${process.stdio === "pty" && lives(process) && html`<a href=${`#/terminal/${process.process_id}`} title="Terminal" aria-label=${`Terminal of ${name}`}><${Icon} name="terminal" /></a>`}
-      <${Controls} process=${process} />
+      <${Controls} process=${process} /><${DetailsLink} process=${process} />
     </span>
   </div>`;
 }
