@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import time
+from datetime import datetime
 
 import pytest
 
@@ -146,3 +147,19 @@ async def test_the_environment_can_be_all_there_is_and_words_any_bytes(client: R
         "OUTLIVE_STATE_DIR",
         "OUTLIVE_PROCESS_ID",
     }
+
+
+@pytest.mark.promise("S0.19.read.times")
+async def test_a_page_says_when_its_pieces_were_written(client: RpcClient) -> None:
+    started = await client.request(
+        "execute", command="echo one; sleep 0.4; echo two", detach=True, output="none"
+    )
+    ended = await client.request("wait", process_id=started["process_id"], wait_s=20)
+    page = await client.request("read", process_id=started["process_id"], times=True)
+    times = [datetime.fromisoformat(chunk["time"]) for chunk in page["chunks"]]
+    assert (times[1] - times[0]).total_seconds() > 0.2
+    assert times[0] >= datetime.fromisoformat(ended["started_at"])
+    assert all(
+        "time" not in chunk
+        for chunk in (await client.request("read", process_id=started["process_id"]))["chunks"]
+    )

@@ -115,6 +115,7 @@ SENTENCES: Mapping[str, str] = {
     "S0.19.list.project": "`list` finds processes by project, key and short id, and every view of a process shows them.",
     "S0.19.get": "`get` describes one process.",
     "S0.19.read": "`read` returns recorded output from a cursor.",
+    "S0.19.read.times": "`read` says with `times` when each piece of output was written.",
     "S0.19.write": "`write` sends text to the stdin pipe or the terminal.",
     "S0.19.write.binary": "`write` may be one binary frame: a line of JSON, then the bytes as they are.",
     "S0.19.close-stdin": "`close_stdin` ends the stdin pipe.",

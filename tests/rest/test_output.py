@@ -2,6 +2,8 @@
 
 import base64
 import hashlib
+from datetime import datetime
+from itertools import pairwise
 
 import pytest
 
@@ -210,6 +212,11 @@ def test_many_megabytes_come_as_bytes_unchanged(rest: RestCaller) -> None:
         {"encoding": "latin-1"},
         {"format": "raw", "limit": 5},
         {"context": 101, "grep": "a"},
+        {"line": 0},
+        {"line": 2, "at": 3},
+        {"since": "yesterday"},
+        {"since": "2026-01-31T12:00:00Z", "grep": "x"},
+        {"times": "true", "stream": "stdout"},
     ],
 )
 def test_what_makes_no_sense_is_refused(rest: RestCaller, query: dict[str, Query]) -> None:
@@ -218,3 +225,60 @@ def test_what_makes_no_sense_is_refused(rest: RestCaller, query: dict[str, Query
         "invalid_params",
         "invalid_cursor",
     }
+
+
+@pytest.mark.promise("R.output.times")
+def test_pieces_say_when_they_were_written_and_a_page_begins_at_a_time(rest: RestCaller) -> None:
+    process = rest.run("echo one; sleep 0.5; echo two >&2; sleep 0.5; echo three")
+    page = rest.output(process["process_id"], times="true")
+    texts = [chunk["data"] for chunk in page["chunks"]]
+    assert (texts, page["at"]) == (["one\n", "two\n", "three\n"], 0)
+    times = [datetime.fromisoformat(chunk["time"]) for chunk in page["chunks"]]
+    for before, after in pairwise(times):
+        assert 0.3 < (after - before).total_seconds() < 5
+    late = rest.output(process["process_id"], times="true", since=page["chunks"][2]["time"])
+    assert ([chunk["data"] for chunk in late["chunks"]], late["at"]) == (["three\n"], 8)
+    plain = rest.output(process["process_id"])
+    assert "time" not in plain["chunks"][0]
+    assert "at" not in plain
+
+
+@pytest.mark.promise("R.output.lines")
+def test_a_page_begins_at_a_line_of_either_stream(rest: RestCaller) -> None:
+    process_id = rest.run("seq 300000; printf end")["process_id"]
+    for line in (1, 2, 777, 299_999, 300_000):
+        page = rest.output(process_id, line=line, limit=100, times="true")
+        assert page["chunks"][0]["data"].split("\n")[0] == str(line)
+        assert page["at"] == sum(len(str(n)) + 1 for n in range(1, line))
+    assert rest.output(process_id, line=300_001)["chunks"][0]["data"] == "end"
+    assert rest.output(process_id, line=400_000)["chunks"] == []
+    both = rest.run("for n in $(seq 50); do echo $n; sleep 0.01; echo e$n >&2; done")["process_id"]
+    shown = "".join(chunk["data"] for chunk in rest.output(both)["chunks"]).splitlines()
+    for line in (1, 2, 51, 100):
+        page = rest.output(both, line=line)
+        assert "".join(chunk["data"] for chunk in page["chunks"]).splitlines() == shown[line - 1 :]
+
+
+@pytest.mark.promise("R.output.lines")
+def test_a_match_says_where_it_is_among_both_streams(rest: RestCaller) -> None:
+    process_id = rest.run("for n in $(seq 40); do echo out$n; sleep 0.005; echo err$n >&2; done")[
+        "process_id"
+    ]
+    for match in (
+        rest.output(process_id, grep="r3")["matches"] + rest.output(process_id, grep="ut3")["matches"]
+    ):
+        page = rest.output(process_id, at=match["at"])
+        assert page["chunks"][0]["data"].startswith(match["line"])
+        assert page["chunks"][0]["type"] == match["type"]
+
+
+@pytest.mark.promise("R.output.clean")
+def test_clean_output_has_no_escape_sequence_and_of_a_progress_bar_its_end(rest: RestCaller) -> None:
+    line = r"printf '\033[31mred\033[0m\n10%%\r50%%\r100%%\n'; printf 'gr\303\274n \033]0;title\007end'"
+    process_id = rest.run(line)["process_id"]
+    answer = rest.call("GET", f"/v1/processes/{process_id}/output", format="clean")
+    assert answer.body.decode() == "red\n100%\ngrün end"
+    assert answer.headers["content-type"].startswith("text/plain")
+    much = rest.run("seq 200000 | sed 's/.*/\\x1b[1m&\\x1b[0m/'")["process_id"]
+    answer = rest.call("GET", f"/v1/processes/{much}/output", format="clean")
+    assert answer.body == "".join(f"{n}\n" for n in range(1, 200_001)).encode()

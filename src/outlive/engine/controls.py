@@ -103,10 +103,10 @@ class Controls:
                 _check_turn(process)
                 if process.is_ended:
                     raise _ended(process)
-                if process.terminal is not None:  # what was drawn before was drawn for another size
-                    size = WindowSize(process.status.stdout_bytes, rows, cols)
-                    with contextlib.suppress(OSError):
-                        await asyncio.to_thread(note_size, process.folder, size)
+                # What was drawn before was drawn for another size.
+                size = WindowSize(process.status.stdout_bytes, rows, cols)
+                with contextlib.suppress(OSError):
+                    await asyncio.to_thread(note_size, process.folder, size)
                 await send()
             case _:
                 assert_never(operation)

@@ -162,6 +162,10 @@ class Chunk(AnswerMembers, kw_only=True, frozen=True):
     data: str
     end: int
     redacted: Redacted = 0
+    time: Annotated[
+        datetime | None,
+        Meta(description="With `times`: when the first byte of it was written, within a tenth of a second."),
+    ] = None
 
 
 class GapView(AnswerMembers, kw_only=True, frozen=True):
@@ -178,6 +182,14 @@ class GapView(AnswerMembers, kw_only=True, frozen=True):
 _Piece = Annotated[Any, Meta(extra_json_schema={"anyOf": [reference(Chunk), reference(GapView)]})]
 
 
+class WindowSizeView(AnswerMembers, kw_only=True, frozen=True):
+    """The size of a terminal's window from byte `at` of its output on."""
+
+    at: int
+    rows: int
+    cols: int
+
+
 class OutputPage(AnswerMembers, kw_only=True, frozen=True):
     """Output in the order of writing."""
 
@@ -188,6 +200,12 @@ class OutputPage(AnswerMembers, kw_only=True, frozen=True):
     completed: Annotated[
         bool, Meta(description="The process has ended: nothing will follow but what descendants write.")
     ]
+    at: Annotated[
+        int | None, Meta(description="With `times`: how many bytes of both streams lie before the page.")
+    ] = None
+    sizes: Annotated[
+        list[WindowSizeView], Meta(description="With `times`, of a terminal: its sizes, oldest first.")
+    ] = msgspec.field(default_factory=list)
     redacted: Redacted = 0
 
 

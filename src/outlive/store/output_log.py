@@ -254,6 +254,11 @@ class OutputLog:
         start, end = int(words[2 * stream]), int(words[2 * stream + 1])
         return (start, end) if start < end else None
 
+    def index(self) -> IdxReader | None:
+        """Return the index; None while nothing was written. It reads through a descriptor of this log's."""
+        fd = self._open(_IDX)
+        return None if fd == _CLOSED else IdxReader(fd)
+
     def runs(self) -> Iterator[IdxRecord]:
         """Yield all index records, oldest first. Reads the whole file: not for the event loop."""
         fd = self._open(_IDX)

@@ -151,6 +151,7 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Resu
             chunk.end,
             None if chunk.is_gap else chunk.data,
             redactions.count(chunk.stream, chunk.offset, chunk.end, chunk.hidden),
+            chunk.time_ns if params.times else 0,
         )
         for chunk in chunks
     ]

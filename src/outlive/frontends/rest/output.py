@@ -10,17 +10,21 @@ from dataclasses import dataclass, replace
 from starlette.requests import HTTPConnection
 from starlette.responses import Response, StreamingResponse
 
-from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.cursor import Cursor
 from outlive.core.errors import CursorExpired, InvalidRequest
 from outlive.core.redactions import Redactions, redacted_member
 from outlive.engine import Process
+from outlive.frontends.rest.output_begin import begin_of, start_of
 from outlive.frontends.rest.routes import Members, RestCall
+from outlive.protocols.clean_text import CleanText
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import Piece, page_view
 from outlive.protocols.rest.answers import match_view
 from outlive.protocols.rest.requests import OutputParameters
 from outlive.server.shown_output import check_within
-from outlive.store.log_search import LogLine, LogSearch, tail_start
+from outlive.store.folder import read_sizes
+from outlive.store.log_positions import position_of
+from outlive.store.log_search import LogLine, LogSearch
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 
 BYTES_TYPE = "application/octet-stream"
@@ -28,6 +32,7 @@ _PAGE_BYTES = 65536
 _TURNS = 32  # of 256 KiB each, in one visit to a thread: some ms, and it can be stopped between two
 # One request searches at most this much; then the cursor says where to go on.
 _MOST_SEARCHED_BYTES = 1024**3
+_OTHER_PLACES = ("at", "since", "line", "tail")  # where to begin, beside a cursor
 _COUNTED_BYTES = 64 * 1024**2  # some 50 ms in a thread
 
 
@@ -47,10 +52,12 @@ class Extent:
         return (0 if self.stream == 1 else out, 0 if self.stream == 0 else err)
 
 
-def read_pieces(log: OutputLog, extent: Extent, limit_bytes: int, redactions: Redactions) -> list[Piece]:
+def read_pieces(
+    log: OutputLog, extent: Extent, limit_bytes: int, redactions: Redactions, *, has_times: bool = False
+) -> list[Piece]:
     """Return the next pieces, at most 256 KiB; none means that there is nothing up to the end of `extent`.
 
-    `redactions` counts what one reader is shown.
+    `redactions` counts what one reader is shown. `has_times`: they say when they were written.
     """
     limit = min(limit_bytes, MAX_PREAD_BYTES)
     if extent.stream is not None:
@@ -62,7 +69,9 @@ def read_pieces(log: OutputLog, extent: Extent, limit_bytes: int, redactions: Re
         if end > chunk.offset:
             data = None if chunk.is_gap else chunk.data[: end - chunk.offset]
             redacted = redactions.count(chunk.stream, chunk.offset, end, chunk.hidden)
-            pieces.append(Piece(chunk.stream, chunk.offset, end, data, redacted))
+            pieces.append(
+                Piece(chunk.stream, chunk.offset, end, data, redacted, chunk.time_ns if has_times else 0)
+            )
     return pieces
 
 
@@ -114,27 +123,25 @@ async def read(call: RestCall, asked: OutputParameters) -> Response | Members:
     log = process.raw_log if asked.raw else process.log  # nothing of it leaves before `read_raw`
     stream = None if asked.stream == "both" else STREAM_NAMES.index(asked.stream)
     has_range = asked.start is not None or asked.end is not None
-    if sum(one is not None for one in (asked.cursor, asked.at, asked.tail)) + has_range > 1:
-        raise InvalidRequest("invalid_params", "Pass one of cursor, at, tail and a range (start, end).")
+    if asked.times and (stream is not None or has_range):
+        raise InvalidRequest("invalid_params", "times are those of both streams: leave out stream and range.")
     if asked.grep is not None:
-        if asked.at is not None or asked.tail is not None or has_range or asked.raw:
+        if has_range or asked.raw or any(getattr(asked, name) is not None for name in _OTHER_PLACES):
             raise InvalidRequest("invalid_params", "grep goes with a cursor only.")
         return await _search(process, asked.grep, stream, asked, call.context.stopping)
-    if has_range:
-        extent = _range(log, stream, asked.start or 0, asked.end)
-    else:
-        if asked.tail is not None:
-            begin = await _tail(process, asked.tail, stream)
-        else:
-            begin = _start_of(asked.cursor) if asked.at is None else await _behind(process, asked.at)
-        extent = _rest(process, log, stream, begin)
-    if asked.format == "raw" or (asked.format is None and _wants_bytes(call.connection)):
+    begin = await begin_of(process, asked, stream=stream, has_range=has_range, connection=call.connection)
+    extent = (
+        _range(log, stream, asked.start or 0, asked.end) if has_range else _rest(process, log, stream, begin)
+    )
+    if asked.format in {"raw", "clean"} or (asked.format is None and _wants_bytes(call.connection)):
         extent = _limited(extent, asked.limit)
         if asked.raw:
             await call.acting.read_raw(process.process_id, extent.begin, extent.end)
         redacted = "0" if asked.raw else await _redacted_in(process, extent)
-        return _bytes_answer(log, extent, skips_gaps=asked.skip_gaps, redacted=redacted)
+        return _bytes_answer(log, extent, asked, redacted=redacted)
     page, following = _page(process, log, extent, asked)
+    if asked.times:
+        page |= await _of_times(process, extent.begin)
     if asked.raw:
         await call.acting.read_raw(process.process_id, extent.begin, following)
     return page
@@ -177,7 +184,7 @@ def _page(
     # Asked before the read: a stream that is closed then gets nothing behind what is read.
     is_over = asked.end is not None or process.is_closed
     redactions = Redactions()
-    pieces = read_pieces(log, extent, asked.limit or _PAGE_BYTES, redactions)
+    pieces = read_pieces(log, extent, asked.limit or _PAGE_BYTES, redactions, has_times=asked.times)
     is_last = is_over and behind(pieces, extent.begin) == extent.end
     shown, following = page_view(pieces, extent.begin, encoding=asked.encoding, is_last=is_last)
     page = {
@@ -191,6 +198,17 @@ def _page(
     return page, following
 
 
+def _cleaned(text: CleanText, pieces: Iterable[tuple[int, bytes]]) -> bytes:
+    return b"".join(text.feed(stream, data) for stream, data in pieces)
+
+
+async def _of_times(process: Process, begin: Cursor) -> dict[str, object]:
+    """Return where a page begins among both streams, and of a terminal the sizes that were noted."""
+    sizes = await asyncio.to_thread(read_sizes, process.folder) if process.record.stdio == "pty" else []
+    shown = [{"at": one.offset, "rows": one.rows, "cols": one.cols} for one in sizes]
+    return {"at": begin.stdout + begin.stderr, **({"sizes": shown} if shown else {})}
+
+
 def _limited(extent: Extent, limit: int | None) -> Extent:
     if limit is None:
         return extent
@@ -201,10 +219,10 @@ def _limited(extent: Extent, limit: int | None) -> Extent:
     return Extent(extent.begin, _placed(extent.end, extent.stream, last), extent.stream)
 
 
-def _bytes_answer(log: OutputLog, extent: Extent, *, skips_gaps: bool, redacted: str) -> Response:
+def _bytes_answer(log: OutputLog, extent: Extent, asked: OutputParameters, *, redacted: str) -> Response:
     gaps = gaps_within(log, extent)
     shown = [{"type": STREAM_NAMES[stream], "from": first, "to": last} for stream, first, last in gaps]
-    if gaps and not skips_gaps:
+    if gaps and not asked.skip_gaps:
         raise CursorExpired(
             "cursor_expired",
             "Some of this output is no longer kept.",
@@ -214,7 +232,6 @@ def _bytes_answer(log: OutputLog, extent: Extent, *, skips_gaps: bool, redacted:
     size = sum(extent.sizes) - sum(last - first for _, first, last in gaps)
     headers = {
         "Cache-Control": "no-store",
-        "Content-Length": str(size),
         "Outlive-Cursor": str(extent.end),
         "X-Content-Type-Options": "nosniff",
     }
@@ -222,8 +239,23 @@ def _bytes_answer(log: OutputLog, extent: Extent, *, skips_gaps: bool, redacted:
         headers["Outlive-Redacted"] = redacted
     if gaps:
         headers["Outlive-Gaps"] = ", ".join(f"{one['type']}={one['from']}-{one['to']}" for one in shown)
-    body = _bytes_of(log, extent, skips_gaps=skips_gaps)
+    body = _bytes_of(log, extent, skips_gaps=asked.skip_gaps)
+    if asked.format == "clean":
+        return StreamingResponse(_clean(log, extent), media_type="text/plain", headers=headers)
+    headers["Content-Length"] = str(size)
     return StreamingResponse(body, media_type=BYTES_TYPE, headers=headers)
+
+
+async def _clean(log: OutputLog, extent: Extent) -> AsyncIterator[bytes]:
+    """Yield the text of `extent`; how long it is becomes known at its end."""
+    text = CleanText()
+    for pieces in _all_pieces(log, extent, Redactions()):
+        kept = [(piece.stream, piece.data) for piece in pieces if piece.data is not None]
+        # Some ms for 256 KiB: in a thread.
+        if lines := await asyncio.to_thread(_cleaned, text, kept):
+            yield lines
+    if rest := text.rest():
+        yield rest
 
 
 async def _bytes_of(log: OutputLog, extent: Extent, *, skips_gaps: bool) -> AsyncIterator[bytes]:
@@ -264,33 +296,6 @@ async def _redacted_in(process: Process, extent: Extent) -> str:
     return f"{redactions.total}{'' if is_all else '+'}"
 
 
-async def _tail(process: Process, count: int, stream: int | None) -> Cursor:
-    """Return the cursor before the last `count` lines."""
-
-    def find() -> Cursor:
-        log = process.open_log()
-        try:
-            return tail_start(log, count, stream=stream)
-        finally:
-            log.close()
-
-    return await asyncio.to_thread(find)
-
-
-async def _behind(process: Process, count: int) -> Cursor:
-    """Return the cursor behind the first `count` bytes of both streams, in the order of writing; the end if there are fewer."""
-
-    def find() -> Cursor:
-        log = process.open_log()
-        try:
-            now = log.end
-            return log.tail_cursor(max(0, now.stdout + now.stderr - count))
-        finally:
-            log.close()
-
-    return await asyncio.to_thread(find)
-
-
 async def _search(
     process: Process, text: str, stream: int | None, asked: OutputParameters, stopping: asyncio.Event
 ) -> Members:
@@ -299,7 +304,7 @@ async def _search(
     Raises:
         InvalidRequest: No line can contain it.
     """
-    begin = _start_of(asked.cursor)
+    begin = start_of(asked.cursor)
     is_complete = process.is_complete  # asked before the search: then it sees everything
     log = process.open_log()
     searching = LogSearch(
@@ -328,18 +333,15 @@ async def _search(
         visited += 1
     if searching.is_over and is_complete and len(found) < most:
         found += await asyncio.to_thread(searching.last)
+    places = await asyncio.to_thread(lambda: [position_of(log, one.stream, one.offset) for one in found])
     return {
         "process_id": process.process_id,
         "matches": [
-            match_view(one.stream, one.offset, one.end, one.data, one.before, one.after) for one in found
+            match_view(one.stream, one.offset, one.end, one.data, one.before, one.after, at=at)
+            for one, at in zip(found, places, strict=True)
         ],
         "cursor": str(searching.cursor),
         "more": not searching.is_over,
         "completed": process.is_complete,
         **redacted_member(sum(one.redacted for one in found)),
     }
-
-
-def _start_of(text: str | None) -> Cursor:
-    """Read a cursor; None is the beginning."""
-    return BEGINNING if text is None else Cursor.parse(text)

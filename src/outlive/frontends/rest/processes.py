@@ -10,7 +10,6 @@ import hashlib
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import msgspec
@@ -41,6 +40,7 @@ from outlive.protocols.rest.requests import (
     StateName,
     WaitParameters,
     WriteParameters,
+    moment_ns,
 )
 from outlive.server.repeated_starts import start_again
 from outlive.server.terminal_calls import pending_approvals
@@ -129,15 +129,7 @@ def _pair(tag: str) -> tuple[str, str]:
 
 def _first_id(text: str) -> str:
     """Return the smallest id that a process started at that time could have."""
-    try:
-        # In an address a plus sign that is not encoded arrives as a space.
-        moment = datetime.fromisoformat(text.replace(" ", "+"))
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None or "T" not in text.upper():
-        raise InvalidRequest("invalid_params", f"since: {text!r} is no time as in 2026-01-31T12:00:00Z.")
-    epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    return new_process_id(max(0, (moment - epoch) // timedelta(microseconds=1)) * 1000, bytes(RANDOM_BYTES))
+    return new_process_id(moment_ns("since", text), bytes(RANDOM_BYTES))
 
 
 async def get(call: RestCall, asked: OfProcess) -> Members:

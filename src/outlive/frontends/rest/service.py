@@ -72,7 +72,7 @@ _OPENED: Mapping[int, Schema] = {
 _OUTPUT: Mapping[int, Schema] = {
     200: {
         "description": "A page of output, the lines that match `grep`, or the bytes themselves.",
-        "content": _BYTES,
+        "content": {**_BYTES, **_content("text/plain")},
         "headers": {
             "Outlive-Cursor": _header("With bytes: the cursor behind them."),
             "Outlive-Redacted": _header(

@@ -167,6 +167,7 @@ ChunkMembers = TypedDict(
         "end": int,
         "data": NotRequired[str],
         "redacted": NotRequired[int],
+        "time": NotRequired[datetime],
         "gap": NotRequired[bool],
         "from": NotRequired[int],
         "to": NotRequired[int],

@@ -177,6 +177,7 @@ class ReadParams(ProcessParams, kw_only=True, frozen=True):
     cursor: str = "0"
     limit: Annotated[int, Meta(ge=1, le=_MAX_PAGE_BYTES)] = 65536
     encoding: Encoding = "utf-8"
+    times: bool = False
     raw: bool = False
 
 

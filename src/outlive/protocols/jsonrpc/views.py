@@ -7,6 +7,7 @@ import base64
 import codecs
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Literal, cast
 
 from outlive.core.command import StandingApproval
@@ -27,6 +28,7 @@ from outlive.protocols.jsonrpc.members import (
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 
 Encoding = Literal["utf-8", "base64"]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WORDS: dict[State, StatusWord] = {State.PAUSED: "paused", State.QUEUED: "queued"}
 
 
@@ -181,7 +183,8 @@ def stats_view(seen: Observation) -> StatsMembers:
 class Piece:
     """A part of one stream that ends at offset `end`; `data` None stands for released output from `start` on.
 
-    `redacted`: how many secrets it shows redacted of which no earlier piece has shown a part.
+    `redacted`: how many secrets it shows redacted of which no earlier piece has shown a part. `time_ns`: when its first byte was
+    written (Unix), within a tenth of a second; 0 where that is not asked for, or not known.
     """
 
     stream: int
@@ -189,6 +192,7 @@ class Piece:
     end: int
     data: bytes | None
     redacted: int = 0
+    time_ns: int = 0
 
 
 def page_view(
@@ -231,11 +235,18 @@ def page_view(
             shown: ChunkMembers = {"type": STREAM_NAMES[stream], "data": text, "end": ends[stream]}
             if piece.redacted:
                 shown["redacted"] = piece.redacted
+            if piece.time_ns:
+                shown["time"] = moment_of(piece.time_ns)
             chunks.append(shown)
     if is_last:
         for stream in (0, 1):
             _finish(chunks, ends, held, stream)
     return chunks, Cursor(*ends)
+
+
+def moment_of(time_ns: int) -> datetime:
+    """Return a time of the log's index (Unix), in UTC."""
+    return _EPOCH + timedelta(microseconds=time_ns // 1000)
 
 
 def _finish(chunks: list[ChunkMembers], ends: list[int], held: list[bytes], stream: int) -> None:

@@ -50,6 +50,7 @@ class Match(AnswerMembers, kw_only=True, frozen=True):
     type: StreamName
     offset: int
     end: int
+    at: Annotated[int, Meta(description="How many bytes of both streams were written before it.")]
     line: Annotated[str, Meta(description="At most 8 KiB of it.")]
     truncated: bool
     before: list[str]
@@ -185,13 +186,21 @@ def process_view(record: ProcessRecord) -> dict[str, object]:
 
 
 def match_view(
-    stream: int, offset: int, end: int, line: bytes, before: tuple[bytes, ...], after: tuple[bytes, ...]
+    stream: int,
+    offset: int,
+    end: int,
+    line: bytes,
+    before: tuple[bytes, ...],
+    after: tuple[bytes, ...],
+    *,
+    at: int,
 ) -> dict[str, object]:
-    """Return a line that contains the text that was searched for."""
+    """Return a line that contains the text that was searched for; `at` is where it begins among both streams."""
     return {
         "type": STREAM_NAMES[stream],
         "offset": offset,
         "end": end,
+        "at": at,
         "line": _text(line),
         "truncated": len(line) < end - offset,
         "before": [_text(one) for one in before],

@@ -8,6 +8,7 @@ What other frontends take, too, is inherited from `outlive.operations`, where `t
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.command import Command
+from outlive.core.errors import InvalidRequest
 from outlive.core.process import WaitUntil
 from outlive.core.terminal import Form
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial
@@ -302,6 +304,22 @@ class ApprovalParameters(msgspec.Struct, kw_only=True, frozen=True):
     )
 
 
+def moment_ns(name: str, text: str) -> int:
+    """Return a time of an address in nanoseconds since 1970; before that it is 0.
+
+    Raises:
+        InvalidRequest: The parameter `name` is no time with a zone.
+    """
+    try:
+        # In an address a plus sign that is not encoded arrives as a space.
+        moment = datetime.fromisoformat(text.replace(" ", "+"))
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or "T" not in text.upper():
+        raise InvalidRequest("invalid_params", f"{name}: {text!r} is no time as in 2026-01-31T12:00:00Z.")
+    return max(0, (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)) * 1000
+
+
 class OutputParameters(OfProcess, kw_only=True, frozen=True):
     """Which output is read, and in which form."""
 
@@ -318,6 +336,17 @@ class OutputParameters(OfProcess, kw_only=True, frozen=True):
     at: Annotated[
         _Offset | None,
         Meta(description="Where to begin: behind so many bytes of both streams, in the order of writing."),
+    ] = None
+    since: Annotated[
+        Annotated[str, Meta(max_length=40)] | None,
+        Meta(
+            description="Where to begin: with what was written then or later.",
+            examples=["2026-01-31T12:00:00Z"],
+        ),
+    ] = None
+    line: Annotated[
+        Annotated[int, Meta(ge=1, le=_MAX_OFFSET)] | None,
+        Meta(description="Where to begin: at the line with this number; 1 is the first."),
     ] = None
     tail: Annotated[
         Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Only the last lines.")
@@ -336,9 +365,15 @@ class OutputParameters(OfProcess, kw_only=True, frozen=True):
         ),
     ] = None
     encoding: Annotated[Encoding, Meta(description="Of the data in a page.")] = "utf-8"
+    times: Annotated[
+        bool, Meta(description="In a page of both streams: say when each piece was written.")
+    ] = False
     format: Annotated[
-        Literal["json", "raw"] | None,
-        Meta(description="raw: the bytes themselves, as `Accept: application/octet-stream` asks for, too."),
+        Literal["json", "raw", "clean"] | None,
+        Meta(
+            description="raw: the bytes themselves, as `Accept: application/octet-stream` asks for, too. clean: the text "
+            "without escape sequences and what was overwritten."
+        ),
     ] = None
     skip_gaps: Annotated[
         bool, Meta(description="With bytes: leave out what is no longer kept, rather than refuse.")
