@@ -1,5 +1,7 @@
 """The extra methods: attach, list, get, read, wait, signal, and requests while a process streams."""
 
+from datetime import UTC, datetime
+
 import pytest
 from anyio import fail_after
 
@@ -34,6 +36,25 @@ async def test_list_and_get_tell_about_running_and_ended_processes(client: RpcCl
     assert (told["process_id"], told["exit_code"]) == (ended.process_id, 3)
     gate.open()
     await client.completed(running["process_id"])
+
+
+@pytest.mark.promise("S0.19.list.time")
+async def test_processes_are_listed_by_when_they_lived(client: RpcClient, gate: Gate) -> None:
+    first = (await client.run("true")).process_id
+    between = datetime.now(UTC).isoformat()
+    second = await client.execute(gate.wait)
+
+    async def listed(**wanted: object) -> list[str]:
+        return [view["process_id"] for view in (await client.request("list", **wanted))["processes"]]
+
+    assert await listed(since=between) == [second["process_id"]]
+    assert (await listed(until=between))[0] == first
+    assert await listed(alive_since=between) == [second["process_id"]]
+    assert await listed(alive_since=between, until=between) == []
+    for wrong in ("since", "until", "alive_since"):
+        assert (await client.failure("list", **{wrong: "soon"})).reason == "invalid_params"
+    gate.open()
+    await client.completed(second["process_id"])
 
 
 @pytest.mark.promise("S0.3.tags", "S0.19.get")

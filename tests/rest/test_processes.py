@@ -87,6 +87,9 @@ def test_lists_are_filtered_by_state_tag_group_time_and_text(rest: RestCaller, g
     assert listed(tag=["n=1", "x=a=b"]) == [one]
     assert listed(tag=["n=1", "x=c"]) == []
     assert listed(since=between) == [three, two]
+    assert listed(until=between) == [one]
+    assert listed(alive_since=between) == [three, two]
+    assert listed(alive_since=first["ended_at"], until=between) == [one]
     assert listed(q="NEEDLE") == [two, one]
     assert listed(q="needle", state="ended") == [one]
     for process_id in (two, three):

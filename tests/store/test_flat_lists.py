@@ -111,7 +111,9 @@ _filters = st.builds(
     detached=st.none() | st.booleans(),
     states=st.none() | st.frozensets(st.sampled_from(State), max_size=3),
     text=st.sampled_from([None, None, "a"]),
+    until=st.sampled_from([None, None, a_row(_FEW // 2).record.process_id]),
     ended_since=st.none() | st.datetimes(*_BOUNDS, timezones=st.just(UTC)),
+    alive_since=st.none() | st.datetimes(*_BOUNDS, timezones=st.just(UTC)),
 )
 
 

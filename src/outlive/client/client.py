@@ -9,6 +9,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Unpack
 
 from outlive.client.follow import AsyncEvents, AsyncFollow, Events, Follow, silence
@@ -184,25 +185,25 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         key: str | None = None,
         short_id: str | None = None,
         name: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        alive_since: datetime | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> _Infos:
-        """Return the processes of this user, newest first.
+        """Return the processes of this user that meet all conditions, newest first, `limit` at most (1000).
 
-        Args:
-            active: True: only those that run; False: only those that have ended.
-            group: Only this group.
-            tags: Only those with all of these.
-            project: Only those of this folder (`StartOptions`), absolute.
-            key: Only those that were started with this key.
-            short_id: Only those that their project calls so: "p7".
-            name: Only those of this name.
-            before: Only those older than this process_id: the last one of the page before.
-            limit: How many, 1000 at most.
+        `active`: those that run, or those that have ended. `group` and `tags`: those of this group, with all of these tags.
+        `project`: those of this folder (`StartOptions`), absolute. `key`, `short_id` ("p7") and `name`: those that are called
+        so. `since` and `until`: those that were started from an aware moment on, before one. `alive_since`: not what had ended
+        before one; with `until`, what lived between the two. `before`: those older than this process_id, the last one of the
+        page before.
         """
-        params: dict[str, object] = {"active": active, "group": group, "before": before, "limit": limit}
-        params["tags"] = None if tags is None else dict(tags)
+        params: dict[str, object] = {"active": active, "group": group, "tags": tags and dict(tags)}
         params |= {"project": project, "key": key, "short_id": short_id, "name": name}
+        params |= {"before": before, "limit": limit}
+        times = {"since": since, "until": until, "alive_since": alive_since}
+        params |= {member: at and at.isoformat() for member, at in times.items()}
         result = await self._link.request("list", params)
         return [read_info(view) for view in result["processes"]]
 

@@ -1,11 +1,12 @@
 """From JSON, or members that were read already, to a checked request; one sentence for what is wrong. Pure.
 
 Also the kinds of values that requests are made of (`Seconds`, `Cells`, `Tags` and others), each with its bounds, and what every
-frontend that lists takes (`ProjectFilter`). Pure.
+frontend that lists takes (`ListFilter`). Pure.
 
 A bound stands here once. Every frontend checks it, and every published schema shows it.
 """
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal, TypedDict, TypeVar
 
 import msgspec
@@ -13,7 +14,13 @@ from msgspec import Meta
 
 from outlive.core.command import MIN_CPUS, UMASK_PATTERN
 from outlive.core.errors import InvalidRequest
-from outlive.core.identity import NAME_PATTERN, SHORT_ID_PATTERN, number_of
+from outlive.core.identity import (
+    NAME_PATTERN,
+    RANDOM_BYTES,
+    SHORT_ID_PATTERN,
+    new_process_id,
+    number_of,
+)
 from outlive.core.process import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 
 _Request = TypeVar("_Request", bound=msgspec.Struct)
@@ -73,6 +80,11 @@ Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 LimitCount = Annotated[int, Meta(ge=1, le=2**31)]
 Cpus = Annotated[float, Meta(ge=MIN_CPUS, le=2**20)]
 Niceness = Annotated[int, Meta(ge=-20, le=19)]  # setpriority(2)
+# A moment as text, read by `moment_of`: in an address a plus sign that is not encoded arrives as a space.
+MomentText = Annotated[
+    str,
+    Meta(max_length=40, extra_json_schema={"format": "date-time"}, examples=["2026-01-31T12:00:00Z"]),
+]
 # Three octal digits, with or without a leading zero: "022".
 Umask = Annotated[str, Meta(pattern=UMASK_PATTERN)]
 
@@ -127,3 +139,68 @@ class ProjectFilter(msgspec.Struct, kw_only=True, frozen=True):
         """Return them as members of a `ProcessFilter`."""
         number = None if self.short_id is None else number_of(self.short_id)
         return {"project": self.project, "key": self.key, "name": self.name, "number": number}
+
+
+class ListMembers(ProjectMembers):
+    """These conditions as members of a `ProcessFilter`; null is no condition."""
+
+    since: str | None
+    until: str | None
+    alive_since: datetime | None
+
+
+class ListFilter(ProjectFilter, kw_only=True, frozen=True):
+    """Processes by project, names and time. `until` and `alive_since` together select what lived in a span of time."""
+
+    since: Annotated[MomentText | None, Meta(description="Only started at this time or later; RFC 3339.")] = (
+        None
+    )
+    until: Annotated[MomentText | None, Meta(description="Only started before this time; RFC 3339.")] = None
+    alive_since: Annotated[
+        MomentText | None, Meta(description="Not what had ended before this time; RFC 3339.")
+    ] = None
+
+    def members(self) -> ListMembers:
+        """Return them as members of a `ProcessFilter`.
+
+        Raises:
+            InvalidRequest: A time is none.
+        """
+        return {
+            **super().members(),
+            "since": None if self.since is None else _first_id(moment_ns("since", self.since)),
+            "until": None if self.until is None else _first_id(moment_ns("until", self.until)),
+            "alive_since": None if self.alive_since is None else moment_of("alive_since", self.alive_since),
+        }
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment_of(name: str, text: str) -> datetime:
+    """Return the moment that a text of RFC 3339 means, with its zone; `name` is the parameter, for the refusal.
+
+    Raises:
+        InvalidRequest: It means none.
+    """
+    try:
+        moment = datetime.fromisoformat(text.replace(" ", "+"))
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or "T" not in text.upper():
+        raise InvalidRequest("invalid_params", f"{name}: {text!r} is no time as in 2026-01-31T12:00:00Z.")
+    return moment
+
+
+def moment_ns(name: str, text: str) -> int:
+    """Return the same in nanoseconds since 1970; before that it is 0.
+
+    Raises:
+        InvalidRequest: As `moment_of`.
+    """
+    return max(0, (moment_of(name, text) - _EPOCH) // timedelta(microseconds=1)) * 1000
+
+
+def _first_id(begin_ns: int) -> str:
+    """Return the smallest id that a process started at that time could have."""
+    return new_process_id(begin_ns, bytes(RANDOM_BYTES))

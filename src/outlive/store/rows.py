@@ -20,6 +20,7 @@ from outlive.store.retention import BootTime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_NOT_ENDED = ", ".join(f"'{state.value}'" for state in sorted(NOT_ENDED))
 _UNCOUNTED = -1  # in `lost_bytes`: output is lost, and it is not known how much
 _SHELLS: Mapping[str, ShellKind] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
 
@@ -262,6 +263,12 @@ def _lower(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass").lower()
 
 
+def _has_lived(record: ProcessRecord, since: datetime) -> bool:
+    """Return whether a process, or what it has left, lived at this moment or later."""
+    is_alive = record.state in NOT_ENDED or record.descendants > 0
+    return is_alive or (record.ended_at or record.created_at) >= since
+
+
 class _Row(dict[str, object]):
     """A row's values by column name, each read with its type."""
 
@@ -289,8 +296,8 @@ class ProcessFilter:
     """Which processes to list; None means any. `before` is the last id of the previous page.
 
     `active` selects processes of which something runs: the main process, or descendants that it left (True); or those whose
-    main process has ended (False). `project` "" selects those of no project. All `tags` must match. `since` is a process id: that one and later ones. `ended_since` is a moment: what
-    has ended then or later. `text` is contained in the command, ASCII letters in either case.
+    main process has ended (False). `project` "" selects those of no project. All `tags` must match. `since` is a process id: that one and later ones; `until` is one, too: earlier ones. `ended_since` is a moment: what
+    has ended then or later. `alive_since` is one, too: not what had ended before. `text` is contained in the command, ASCII letters in either case.
     """
 
     principal: str | None = None
@@ -309,7 +316,9 @@ class ProcessFilter:
     states: frozenset[State] | None = None
     text: str | None = None
     since: str | None = None
+    until: str | None = None
     ended_since: datetime | None = None
+    alive_since: datetime | None = None
     before: str | None = None
 
     def __post_init__(self) -> None:
@@ -344,6 +353,8 @@ class ProcessFilter:
             and (self.states is None or record.state in self.states)
             and (self.text is None or _lower(self.text) in _lower(record.command))
             and (self.since is None or record.process_id >= self.since)
+            and (self.until is None or record.process_id < self.until)
+            and (self.alive_since is None or _has_lived(record, self.alive_since))
             and (
                 self.ended_since is None
                 or (record.ended_at is not None and record.ended_at >= self.ended_since)
@@ -377,9 +388,10 @@ class ProcessFilter:
             clauses.append("EXISTS (SELECT 1 FROM json_each(tags) WHERE key = ? AND value = ?)")
             values += [name, value]
         if self.active is not None:
-            states = ", ".join(f"'{state.value}'" for state in sorted(NOT_ENDED))
             clauses.append(
-                f"(state IN ({states}) OR descendants > 0)" if self.active else f"state NOT IN ({states})"
+                f"(state IN ({_NOT_ENDED}) OR descendants > 0)"
+                if self.active
+                else f"state NOT IN ({_NOT_ENDED})"
             )
         if self.states is not None:
             clauses.append("state IN (SELECT value FROM json_each(?))")
@@ -391,6 +403,15 @@ class ProcessFilter:
         if self.since is not None:
             clauses.append("process_id >= ?")
             values.append(self.since)
+        if self.until is not None:
+            clauses.append("process_id < ?")
+            values.append(self.until)
+        if self.alive_since is not None:
+            # What is lost may have no end: it was alive when it was started, for certain.
+            clauses.append(
+                f"(state IN ({_NOT_ENDED}) OR descendants > 0 OR coalesce(ended_ns, created_ns) >= ?)"
+            )
+            values.append(to_ns(self.alive_since))
         if self.ended_since is not None:
             clauses.append("ended_ns >= ?")
             values.append(to_ns(self.ended_since))

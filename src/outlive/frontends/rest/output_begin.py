@@ -11,7 +11,8 @@ from starlette.requests import HTTPConnection
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Process
-from outlive.protocols.rest.requests import OutputParameters, moment_ns
+from outlive.operations.requests import moment_ns
+from outlive.protocols.rest.requests import OutputParameters
 from outlive.store.log_positions import LineFinder
 from outlive.store.log_search import tail_start
 from outlive.store.output_log import OutputLog

@@ -40,7 +40,6 @@ from outlive.protocols.rest.requests import (
     StateName,
     WaitParameters,
     WriteParameters,
-    moment_ns,
 )
 from outlive.server.repeated_starts import start_again
 from outlive.server.terminal_calls import pending_approvals
@@ -105,7 +104,6 @@ async def list_(call: RestCall, asked: ListParameters) -> Members:
         states=None if state is None or is_active else _states(state),
         tags=None if asked.tag is None else dict(_pair(one) for one in asked.tag),
         group=asked.group,
-        since=None if asked.since is None else _first_id(asked.since),
         text=asked.q,
         before=cursor,
         **asked.members(),
@@ -125,11 +123,6 @@ def _states(names: Iterable[StateName]) -> frozenset[State]:
 def _pair(tag: str) -> tuple[str, str]:
     name, _, value = tag.partition("=")
     return name, value
-
-
-def _first_id(text: str) -> str:
-    """Return the smallest id that a process started at that time could have."""
-    return new_process_id(moment_ns("since", text), bytes(RANDOM_BYTES))
 
 
 async def get(call: RestCall, asked: OfProcess) -> Members:

@@ -18,7 +18,7 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
 from outlive.core.process import WaitUntil
 from outlive.operations.controls import Approving, Denial
-from outlive.operations.requests import Niceness, ProjectFilter, ProjectFolder
+from outlive.operations.requests import ListFilter, Niceness, ProjectFolder
 from outlive.operations.start import StartOptions, check_streams, check_words
 from outlive.protocols.jsonrpc.answers import EventName
 from outlive.protocols.jsonrpc.views import Encoding
@@ -161,7 +161,7 @@ class DiskParams(msgspec.Struct, kw_only=True, frozen=True):
     """`disk`: nothing to say."""
 
 
-class ListParams(ProjectFilter, kw_only=True, frozen=True):
+class ListParams(ListFilter, kw_only=True, frozen=True):
     """`list`: which processes, newest first; `before` is the last process_id of the page before."""
 
     active: bool | None = None

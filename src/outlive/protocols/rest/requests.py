@@ -8,7 +8,6 @@ What other frontends take, too, is inherited from `outlive.operations`, where `t
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -16,15 +15,14 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.command import Command
-from outlive.core.errors import InvalidRequest
 from outlive.core.process import WaitUntil
 from outlive.core.terminal import Form
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial
 from outlive.operations.repetition import Rerun
 from outlive.operations.requests import (
     Bytes,
+    ListFilter,
     ProcessWord,
-    ProjectFilter,
     ProjectFolder,
     Text,
     Timeout,
@@ -232,7 +230,7 @@ class StartParameters(msgspec.Struct, kw_only=True, frozen=True):
     ] = None
 
 
-class ListParameters(ProjectFilter, kw_only=True, frozen=True):
+class ListParameters(ListFilter, kw_only=True, frozen=True):
     """Which processes a page shows."""
 
     state: Annotated[
@@ -244,14 +242,6 @@ class ListParameters(ProjectFilter, kw_only=True, frozen=True):
         Meta(description="Only with these tags, each as name=value.", examples=[["job=build"]]),
     ] = None
     group: Annotated[str | None, Meta(description="Only of this group.")] = None
-    since: Annotated[
-        Annotated[str, Meta(max_length=40)] | None,
-        Meta(
-            description="Only started at this time or later; RFC 3339.",
-            extra_json_schema={"format": "date-time"},
-            examples=["2026-01-31T12:00:00Z"],
-        ),
-    ] = None
     q: Annotated[
         Annotated[str, Meta(max_length=1000)] | None,
         Meta(description="Only with this in the command, in either case."),
@@ -302,22 +292,6 @@ class ApprovalParameters(msgspec.Struct, kw_only=True, frozen=True):
     raw: Annotated[bool, Meta(description="Hide no secrets in the words, and no values of variables.")] = (
         False
     )
-
-
-def moment_ns(name: str, text: str) -> int:
-    """Return a time of an address in nanoseconds since 1970; before that it is 0.
-
-    Raises:
-        InvalidRequest: The parameter `name` is no time with a zone.
-    """
-    try:
-        # In an address a plus sign that is not encoded arrives as a space.
-        moment = datetime.fromisoformat(text.replace(" ", "+"))
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None or "T" not in text.upper():
-        raise InvalidRequest("invalid_params", f"{name}: {text!r} is no time as in 2026-01-31T12:00:00Z.")
-    return max(0, (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)) * 1000
 
 
 class OutputParameters(OfProcess, kw_only=True, frozen=True):
