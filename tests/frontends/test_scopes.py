@@ -27,12 +27,14 @@ _LOOKS = {
     "events",
     "nodes",
     "disk",
+    "statistics",
     "wait",
     "terminal_list",
     "terminal_read",
     "services_list",
 }
-_DECIDES = {"approvals", "approve", "deny"}
+_DECIDES = {"approvals", "approve", "deny", "audit"}
+_FOR_ADMINS = ("/v1/approvals", "/v1/audit")
 
 
 @pytest.mark.promise("A.scope")
@@ -85,7 +87,7 @@ def test_every_rest_route_has_the_scope_of_its_operation() -> None:
     forgotten = RestRoute("GET", "/v1/new", None, healthz)
     assert forgotten.scope is Scope.ADMIN, "a route without an operation is closed"
     for (method, path), scope in service.routes().items():
-        if path.startswith("/v1/approvals"):
+        if path.startswith(_FOR_ADMINS):
             assert scope is Scope.ADMIN
             continue
         if path in STATIC_PAGES:

@@ -17,6 +17,8 @@ SENTENCES: Mapping[str, str] = {
     "A.backup": "A backup made while commands write has each known process with its log, and appears under its name whole or not at all.",
     "A.restore": "A restore gives back every byte of output, or leaves the folder as it was, or one that says it is incomplete; ids stay, what ran is lost.",
     "A.disk": "What takes the disk, and what retention will remove, is the same at every door, and of the caller's own processes only.",
+    "A.statistics": "Starts, ends and failures in a span of time, and when no server ran, are the same at every door, of the caller's own processes only.",
+    "A.audit.read": "The audit log is read by callers with the scope admin at every door, newest first, by process, time and page.",
     "A.upgrade": "A process runs through an upgrade in place, of keeper and server, and back: its output is whole, byte by byte, and so is its exit code.",
     "A.moved": "A state folder that is moved within its file system stays the same one, and its commands live on.",
     "A.patience": "Lack of time is no refusal: a caller that cannot be told yet waits, and is asked to come again with 503.",

@@ -138,6 +138,24 @@ class AsyncServerFacts:
         """
         return await self._link.request("disk", {})
 
+    async def statistics(self, /, **span: object) -> Mapping[str, Any]:
+        """Return starts, ends and failures in a span of time, and when no server ran.
+
+        Takes and returns the members of GET /v1/statistics (docs/rest.md); times are texts of RFC 3339.
+
+        Raises:
+            InvalidRequest: The span makes no sense.
+        """
+        return await self._link.request("statistics", span)
+
+    async def audit(self, /, **wanted: object) -> Mapping[str, Any]:
+        """Return entries of the audit log, newest first: the members of GET /v1/audit (docs/rest.md).
+
+        Raises:
+            AccessDenied: The caller is no administrator.
+        """
+        return await self._link.request("audit", wanted)
+
 
 class ServerFacts:
     """`AsyncServerFacts` for programs without an event loop."""
@@ -147,6 +165,8 @@ class ServerFacts:
         self._twin = facts
 
     disk = blocking(AsyncServerFacts.disk)
+    statistics = blocking(AsyncServerFacts.statistics)
+    audit = blocking(AsyncServerFacts.audit)
 
 
 TerminalCall = Literal["list", "create", "execute", "read", "write", "resize", "close"]

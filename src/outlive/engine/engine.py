@@ -35,6 +35,7 @@ from outlive.engine.records import Records
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.recovery.recovery import Recovery
 from outlive.engine.recovery.upkeep import Upkeep
+from outlive.engine.reports import Reports
 from outlive.engine.services.services import Services
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import ApprovalQueue
@@ -77,6 +78,7 @@ class Engine:
         questions: Notices which of the watched processes wait for input.
         health: Whether commands can be started just now.
         disk_usage: What takes the state folder's disk, and what retention will remove.
+        reports: What happened in a span of time, and what the audit log says.
         disk: Why the state folder cannot be written, if it cannot.
         grants: The tokens that commands get.
         sandboxes: The bounds that commands get.
@@ -178,6 +180,7 @@ class Engine:
         self.disk_usage = DiskUsage(
             self._layout, self._upkeep, rule=self.settings.retention, queries=self.queries
         )
+        self.reports = Reports(self._layout, queries=self.queries)
         self.health = Health(self._backend, registry, disk=self.disk, reconciliation=self.reconciliation)
 
     def _make_starts(self) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from outlive.operations.controls import Approving, Changes, Control, Denial, Resize, SignalRequest
 from outlive.operations.repetition import Rerun
+from outlive.operations.reports import AuditRequest, StatisticsRequest
 from outlive.operations.services.requests import DownRequest, RestartRequest, UpRequest
 from outlive.operations.start import RunOptions
 from outlive.policy.access import Scope
@@ -29,8 +30,8 @@ class Operation(msgspec.Struct, kw_only=True, frozen=True):
     request: type[msgspec.Struct] | None = None
 
 
-def _reads(name: str, text: str) -> Operation:
-    return Operation(name=name, scope=Scope.READ, help=text)
+def _reads(name: str, text: str, request: type[msgspec.Struct] | None = None) -> Operation:
+    return Operation(name=name, scope=Scope.READ, help=text, request=request)
 
 
 def _runs(name: str, text: str, request: type[msgspec.Struct] | None = None) -> Operation:
@@ -80,6 +81,12 @@ _ALL = (
         "disk",
         "Say what takes the state folder's disk, by project and state, and what retention will remove.",
     ),
+    _reads(
+        "statistics",
+        "Count the caller's starts, ends and failures in a span of time, and say when no server ran.",
+        StatisticsRequest,
+    ),
+    _decides("audit", "Return entries of the audit log, newest first.", AuditRequest),
     _reads("ui_code", "Make a file that opens the page of the caller's processes in a browser, once."),
     _reads("health", "Say how the server is."),
 )

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocketClose
 
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
-from outlive.frontends.rest import documents, processes, services, terminals
+from outlive.frontends.rest import documents, processes, reports, services, terminals
 from outlive.frontends.rest.door import ALIVE, READY, RestSettings, found_so_far
 from outlive.frontends.rest.follow import EVENTS, follow, follow_socket
 from outlive.frontends.rest.openapi import make_document, render_page
@@ -24,6 +24,7 @@ from outlive.frontends.rest.problems import DOCS_PATH, send_problem
 from outlive.frontends.rest.routes import WEBSOCKET, Members, RestCall, RestContext, RestPath, RestRoute
 from outlive.operations import answers as shared
 from outlive.operations.controls import CONTROLS
+from outlive.operations.reports import AuditPage, StatisticsAnswer
 from outlive.operations.schemas import Schema, reference
 from outlive.operations.services.requests import StackList
 from outlive.policy.access import Scope
@@ -120,6 +121,8 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("GET", f"{_ONE}/follow", "attach", follow, beside=_FOLLOWED),
     RestRoute(WEBSOCKET, f"{_ONE}/follow", "attach", follow_socket),
     RestRoute("GET", "/v1/disk", "disk", processes.disk, shared.DiskUsageAnswer),
+    RestRoute("GET", "/v1/statistics", "statistics", reports.statistics, StatisticsAnswer),
+    RestRoute("GET", "/v1/audit", "audit", reports.audit, AuditPage),
     RestRoute("GET", "/v1/approvals", "approvals", processes.approvals, shared.Approvals),
     RestRoute("POST", f"{_APPROVAL}/approve", "approve", processes.approve, _VIEW, (*_STATE, *_DISK)),
     RestRoute("POST", f"{_APPROVAL}/deny", "deny", processes.deny, _VIEW, _STATE),
