@@ -10,6 +10,7 @@ SENTENCES: Mapping[str, str] = {
     "U.log": "The page shows a log of any size at its end, its beginning and any place between, fetching what is in sight, and goes on after a kill.",
     "U.approvals": "The page shows what waits for approval, as it would run, and approves exactly that or denies it with a sentence; for admins alone.",
     "U.questions": "The page shows what waits for input and sends an answer to the process alone; a password is shown nowhere.",
+    "U.timeline": "The page shows a day or an hour as one sentence, what failed first, and a bar for each process; times without a server are marked; day, hour and project are in the address.",
     "U.terminal": "The page opens terminals, and goes on at the exact byte when the server was killed; a page of the scope read types nothing.",
     "U.code": "A code opens the page once, within 60 s, and gives it a token that is listed, can be revoked, and ends after 12 h.",
     "U.code.who": "Only the user of this machine gets a code: over the Unix socket, without a token, from outside of every command of ours.",

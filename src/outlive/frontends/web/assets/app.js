@@ -11,6 +11,8 @@ import { followQuestions, questions } from "./questions/questions.js";
 import { QuestionsView } from "./questions/questions_view.js";
 import { dial, link, scope } from "./base/rpc.js";
 import { TerminalView } from "./terminals/terminal_view.js";
+import { followTimeline } from "./timeline/timeline.js";
+import { TimelineView } from "./timeline/timeline_view.js";
 import { dropToken, keepToken, token } from "./base/token.js";
 import { effect, html, render, signal } from "./base/ui.js";
 
@@ -18,7 +20,7 @@ const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 const hasToken = signal(token() !== null);
 
 /** @type {Map<string, () => unknown>} By their name in the address. */
-const VIEWS = new Map(Object.entries({ list: ListView, log: LogView, approvals: ApprovalsView, questions: QuestionsView, terminal: TerminalView }));
+const VIEWS = new Map(Object.entries({ list: ListView, log: LogView, approvals: ApprovalsView, questions: QuestionsView, terminal: TerminalView, timeline: TimelineView }));
 
 function App() {
   if (!hasToken.value) return html`<${TokenForm} />`;
@@ -28,6 +30,7 @@ function App() {
         <${Tab} view="list" text="Processes" count=${0} />
         ${decides() && html`<${Tab} view="approvals" text="Approvals" count=${approvals.value.length} />`}
         ${["run", "admin"].includes(scope.value) && html`<${Tab} view="questions" text="Questions" count=${questions.value.size} />`}
+        <${Tab} view="timeline" text="Timeline" count=${0} />
       </nav>
       <span class="link" role="status">${link.value === "open" ? scope.value === "read" ? "only looks" : "" : "The server is away; the page tries again."}</span>
     </header>
@@ -76,6 +79,7 @@ followAddress();
 followProcesses();
 followApprovals();
 followQuestions();
+followTimeline();
 effect(() => {
   const count = approvals.value.length + questions.value.size;
   document.title = count ? `(${count}) outlive` : "outlive";
