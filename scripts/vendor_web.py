@@ -60,6 +60,11 @@ PACKAGES = (
     VendoredPackage(
         name="@xterm/addon-webgl", version="0.19.0", files={"lib/addon-webgl.mjs": "addon-webgl.mjs"}
     ),
+    VendoredPackage(
+        name="uplot",
+        version="1.6.32",
+        files={"dist/uPlot.esm.js": "uplot.mjs", "dist/uPlot.min.css": "uplot.css"},
+    ),
 )
 # What packages call each other -> the file that it is here.
 _IMPORTS = {"preact": "./preact.mjs"}

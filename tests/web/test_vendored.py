@@ -9,7 +9,7 @@ import pytest
 from scripts.vendor_web import MANIFEST, PACKAGES, TARGET
 
 _ENTRIES = json.loads((TARGET / MANIFEST).read_text())["files"]
-_IMPORT = re.compile(r"""\bfrom\s*["']([^"']+)["']|\bimport\s*\(?\s*["']([^"']+)["']""")
+_IMPORT = re.compile(r"""\bfrom\s*["']([^"'\n]+)["']|\bimport\s*\(?\s*["']([^"'\n]+)["']""")
 
 
 @pytest.mark.parametrize("entry", _ENTRIES, ids=lambda entry: entry["file"])

@@ -6,6 +6,7 @@ import { ApprovalsView } from "./approvals/approvals_view.js";
 import { trouble } from "./base/controls.js";
 import { ListView } from "./list/list_view.js";
 import { LogView } from "./log/log_view.js";
+import { MachineView } from "./machine/machine_view.js";
 import { followProcesses } from "./base/processes.js";
 import { followQuestions, questions } from "./questions/questions.js";
 import { QuestionsView } from "./questions/questions_view.js";
@@ -20,7 +21,7 @@ const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 const hasToken = signal(token() !== null);
 
 /** @type {Map<string, () => unknown>} By their name in the address. */
-const VIEWS = new Map(Object.entries({ list: ListView, log: LogView, approvals: ApprovalsView, questions: QuestionsView, terminal: TerminalView, timeline: TimelineView }));
+const VIEWS = new Map(Object.entries({ list: ListView, log: LogView, approvals: ApprovalsView, questions: QuestionsView, terminal: TerminalView, timeline: TimelineView, machine: MachineView }));
 
 function App() {
   if (!hasToken.value) return html`<${TokenForm} />`;
@@ -31,6 +32,7 @@ function App() {
         ${decides() && html`<${Tab} view="approvals" text="Approvals" count=${approvals.value.length} />`}
         ${["run", "admin"].includes(scope.value) && html`<${Tab} view="questions" text="Questions" count=${questions.value.size} />`}
         <${Tab} view="timeline" text="Timeline" count=${0} />
+        <${Tab} view="machine" text="Machine" count=${0} />
       </nav>
       <span class="link" role="status">${link.value === "open" ? scope.value === "read" ? "only looks" : "" : "The server is away; the page tries again."}</span>
     </header>
