@@ -97,3 +97,8 @@ function note({ event, process_id, process }) {
 export function all() {
   return known.values();
 }
+
+/** @returns {string[]} The projects of what is known, by name. */
+export function projects() {
+  return [...new Set([...all()].map((one) => one.project ?? "").filter(Boolean))].sort();
+}
