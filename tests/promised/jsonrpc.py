@@ -130,6 +130,7 @@ SENTENCES: Mapping[str, str] = {
     "S0.19.busy": "Requests are answered while a process streams.",
     "S0.19.events": "`events` tells what happens to the caller's processes, as it happens and in its order, filtered as asked for.",
     "S0.19.relabel": "`relabel` sets and removes tags one by one, running or ended, for good.",
+    "S0.19.started_by": "A process says where its start came from: door, host, call, and the process from whose tree; for as long as its record is kept.",
     "S0.19.rerun": "`rerun` starts a process's command again as it was started; values that were stored nowhere are given again, or it is refused.",
     "S0.19.remove": "`remove` forgets an ended process; one that runs only with `force`, which ends it first.",
     "S0.20": "Every notification carries jsonrpc '2.0' and process_id.",

@@ -7,6 +7,7 @@ SENTENCES: Mapping[str, str] = {
     "U.files": "Below /ui/ the page's own files are answered, and nothing else, whatever the path says.",
     "U.list": "The page lists what its caller may see, live and by a filter in the address, and offers what the caller's scope allows.",
     "U.deeds": "The page sends a chosen signal, starts the same again, and gives a process another name and other tags.",
+    "U.tree": "The page shows as a tree what started what: project, caller, session, process; and marks what was left behind.",
     "U.log": "The page shows a log of any size at its end, its beginning and any place between, fetching what is in sight, and goes on after a kill.",
     "U.approvals": "The page shows what waits for approval, as it would run, and approves exactly that or denies it with a sentence; for admins alone.",
     "U.questions": "The page shows what waits for input and sends an answer to the process alone; a password is shown nowhere.",

@@ -5,6 +5,7 @@ import test from "node:test";
 import { formatPlace, parsePlace } from "./page/base/address.js";
 import { linesOf, piecesOf, spansOf } from "./page/log/log_model.js";
 import { filtered, offered, tagChanges, tagText } from "./page/list/list_model.js";
+import { leftBehind, startedBy, treeOf } from "./page/list/tree_model.js";
 import { drawn } from "./page/base/rows.js";
 import { duration, quoted, size, spelled, stateOf } from "./page/base/words.js";
 
@@ -126,6 +127,31 @@ test("a facet counts what it would show, and the order is the address's", () => 
   assert.deepEqual([names({ sort: "memory" }, (one) => (one.name === "a" ? 7 : 0)), names({ sort: "longest", state: "ended" })], ["a c b9 b10", "b9 a c"]);
   assert.deepEqual([names({ exit: "failed" }), names({ exit: "-9" }), names({ place: "docker" }), names({ tag: "job=x" })], ["c b9", "c", "b10", "b10"]);
   assert.deepEqual(offered(new Map([["b", 1], ["a", 1], ["c", 5]]), "gone"), [["gone", 0], ["c", 5], ["a", 1], ["b", 1]]);
+});
+
+test("a tree has projects, what asked there, and below a process what it has started", () => {
+  const all = [
+    process({ process_id: "01a", name: "agent", project: "/shop", session_id: "mcp-0123456789", started_by: { door: "mcp", host: "codex", call: "7" } }),
+    process({ process_id: "01b", name: "child", started_by: { door: "jsonrpc", parent: "01a" } }),
+    process({ process_id: "01c", name: "other", project: "/shop", session_id: "mcp-fedcba9876", started_by: { door: "mcp", host: "codex" } }),
+    process({ process_id: "01d", name: "lost", started_by: { door: "jsonrpc", parent: "01gone" }, state: "exited", exit_code: 0, ended_at: "2026" }),
+  ];
+  const shown = (shut = []) => treeOf(all, new Set(shut)).map((row) => `${"-".repeat(row.depth)}${row.kind === "group" ? `${row.text} ${row.count}/${row.living}` : row.process.name}`);
+  assert.deepEqual(shown(), [
+    "/shop 2/2", "-codex · session 01234567 1/1", "--agent", "---child", "-codex · session fedcba98 1/1", "--other", "No project 1/0", "-Command line and programs 1/0", "--lost",
+  ]);
+  assert.deepEqual(shown(["p:/shop", "p:"]), ["/shop 2/2", "No project 1/0"]);
+  assert.deepEqual(shown(["01a"]).slice(2, 4), ["--agent", "-codex · session fedcba98 1/1"]);
+  assert.equal(startedBy(process({})), "Not known");
+});
+
+test("what its starter has left, and what has left something, is marked", () => {
+  const parents = { ended: process({ name: "sh", state: "exited", exit_code: 0, ended_at: "2026" }), alive: process({}) };
+  const mark = (members) => leftBehind(process({ ended_at: null, ...members }), (id) => parents[id]);
+  assert.equal(mark({ started_by: { parent: "ended" } }), "left behind by sh");
+  assert.equal(mark({ started_by: { parent: "removed" } }), "left behind");
+  assert.deepEqual([mark({ started_by: { parent: "alive" } }), mark({}), mark({ started_by: { parent: "ended" }, ended_at: "2026", state: "exited" })], ["", "", ""]);
+  assert.equal(mark({ ended_at: "2026", state: "exited", descendants: 2 }), "left 2 running");
 });
 
 test("tags that are typed change what is new, and take away what is gone", () => {

@@ -1,5 +1,9 @@
 """The list of processes, in a real Chromium: live, filtered by the address, and controlled by clicks."""
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.attacks.attacking import Requests
@@ -111,6 +115,42 @@ def test_a_process_is_signalled_named_tagged_and_run_again(
     window.until_text("2 shown")
     assert _state(own_server, "second") == "running"
     window.value("location.hash = '#/list?exit=failed'")
+    window.until_text("1 shown")
+
+
+@pytest.mark.promise("U.tree")
+def test_the_tree_shows_what_started_what_and_what_was_left_behind(
+    window: Browser, own_server: OutliveServer, tmp_path: Path
+) -> None:
+    asking = Requests(own_server)
+    inner = f"{sys.executable} -m outlive run -d --name child -- sleep 60"
+    (tmp_path / "go").touch()
+    line = f"{inner} && while [ -e {tmp_path / 'go'} ]; do sleep 0.05; done"
+    environment = {name: value for name, value in os.environ.items() if name.startswith(("PYTHON", "PATH"))}
+    asking.start(line, name="parent", grant="run", project=str(tmp_path), env=environment)
+    asking.start("sleep 60 & exit 0", name="leaver")
+    address = open_page(window, own_server)
+    window.until_text("left 1 running")
+    window.until_text("child")
+    window.value(
+        "(one => { one.value = 'tree'; one.dispatchEvent(new Event('change', {bubbles: true})); })"
+        "(document.querySelector('[aria-label=\"Shown as\"]'))"
+    )
+    shown = window.until_text("REST")
+    assert window.value("location.hash") == "#/list?as=tree"
+    assert shown.index(str(tmp_path)) < shown.index("parent") < shown.index("child")
+    level = "[...document.querySelectorAll('.row')].find(one => one.querySelector('.what > b')?.innerText === '{}').ariaLevel"
+    assert [window.value(level.format(name)) for name in ("parent", "child", "leaver")] == ["3", "4", "3"]
+    own_server.kill()
+    own_server.start()
+    (tmp_path / "go").unlink()
+    window.until_text("left behind by parent")
+    window.click("[aria-label='Fold parent']")
+    names = "[...document.querySelectorAll('.what > b')].map(one => one.innerText).sort().join()"
+    window.until(lambda: window.value(names) == "leaver,parent")
+    window.reload()
+    window.until(lambda: window.value(names) == "leaver,parent")
+    window.open(f"{address}#/list?as=tree&q=parent")
     window.until_text("1 shown")
 
 

@@ -24,4 +24,4 @@ def test_the_pages_pure_modules_decide_as_their_tests_say(tmp_path: Path) -> Non
         ["node", "--test", "pure.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "# pass 13" in done.stdout
+    assert "# pass 15" in done.stdout

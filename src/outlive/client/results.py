@@ -103,8 +103,8 @@ class ProcessInfo:
     "container"), None on the server's own machine. `is_unknown`: it runs on a node that is away, or is still being found after a
     restart, and everything else is what was known last; `is_reachable` is false while its node is away. `output_lost`: some of
     its output is not in the log, `lost_bytes` of it where that is known. `redacted`: how many secrets were replaced by stars in
-    `command`. `short_id` is its name in its `project` ("p7"), `key` its caller's key for it there, `name` what its caller has called it. `stats` is set where it
-    was asked for.
+    `command`. `short_id` is its name in its `project` ("p7"), `key` its caller's key for it there, `name` what its caller has called it. `started_by` says where its start came from ("door", and "host", "call" and "parent" where they are
+    known). `stats` is set where it was asked for.
     """
 
     process_id: ProcessId
@@ -151,6 +151,7 @@ class ProcessInfo:
     project: str | None = None
     key: str | None = None
     name: str | None = None
+    started_by: Mapping[str, str] | None = None
     stats: ProcessStats | None = None
 
     @property

@@ -32,6 +32,7 @@ class Owner:
     `inside` matters only at the start: the process of ours in whose tree the caller lives. `door` (the frontend) and `address`
     ("127.0.0.1:50124", "unix pid 4711") are for the audit log only. An administrator (`is_admin`) may choose a weaker profile
     than the default. `traceparent`: the span in which the request was made, valid (`protocols.trace_context`), "" for none.
+    `host` is what an MCP client calls itself.
     """
 
     principal: str
@@ -42,6 +43,41 @@ class Owner:
     door: str = ""
     address: str = ""
     traceparent: str = ""
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a start came from: the frontend, the MCP client's own name, its request there, and the process in whose tree the caller lived.
+
+    Unlike the members of `Owner` it decides nothing: it is kept to be shown, for as long as the record is.
+    """
+
+    door: str = ""
+    host: str = ""
+    call: str = ""
+    parent: str = ""
+
+    @classmethod
+    def of(cls, owner: Owner) -> "Origin":
+        """Return where a start of this owner comes from. A hash that stands for a request over REST (its key) is no request's id."""
+        call = "" if owner.door == "rest" else owner.request_id or ""
+        return cls(door=owner.door, host=owner.host, call=call, parent=owner.inside or "")
+
+    def encode(self) -> dict[str, str]:
+        """Return what is known of it, as it is stored and shown."""
+        members = {"door": self.door, "host": self.host, "call": self.call, "parent": self.parent}
+        return {name: value for name, value in members.items() if value}
+
+    @classmethod
+    def decode(cls, kept: object) -> "Origin":
+        """Return what `encode` described; nothing for what an earlier version has stored."""
+        if not isinstance(kept, dict):
+            return UNKNOWN_ORIGIN
+        return cls(**{name: str(kept.get(name) or "") for name in ("door", "host", "call", "parent")})
+
+
+UNKNOWN_ORIGIN = Origin()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +107,7 @@ class ProcessRecord:
     cwd: str
     state: State
     owner: Owner
+    origin: Origin = UNKNOWN_ORIGIN
     stdio: str = "pipes"
     stdin: str = "none"
     pid: int | None = None

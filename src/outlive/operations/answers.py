@@ -50,6 +50,15 @@ class LocationView(AnswerMembers, kw_only=True, frozen=True):
     container: str | None = None
 
 
+class OriginView(AnswerMembers, kw_only=True, frozen=True):
+    """Where the start of a process came from."""
+
+    door: Annotated[str, Meta(description="jsonrpc, rest, mcp, bridge, terminal or services.")]
+    host: Annotated[str | None, Meta(description="What the MCP client calls itself.")] = None
+    call: Annotated[str | None, Meta(description="The id of the request there.")] = None
+    parent: Annotated[str | None, Meta(description="The process in whose tree the caller lived.")] = None
+
+
 class ProcessAnswer(AnswerMembers, kw_only=True, frozen=True):
     """What every frontend shows of a process; each has words of its own for its status."""
 
@@ -90,6 +99,7 @@ class ProcessAnswer(AnswerMembers, kw_only=True, frozen=True):
     group: str | None
     sandbox: SandboxView
     env_secrets: Annotated[list[str], Meta(description="Names of variables whose values are kept nowhere.")]
+    started_by: Annotated[OriginView | None, Meta(description="Where its start came from.")] = None
     location: Annotated[
         LocationView | None, Meta(description="Where it runs; absent on the server's machine.")
     ] = None

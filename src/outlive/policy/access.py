@@ -71,6 +71,7 @@ class Access:
         connection_id: str | None = None,
         request_id: str | None = None,
         traceparent: str = "",
+        host: str = "",
     ) -> Owner:
         """Return the owner of what it starts by a frontend, and the author of what it does there."""
         return Owner(
@@ -82,6 +83,7 @@ class Access:
             door=door,
             address=self.address,
             traceparent=traceparent,
+            host=host,
         )
 
     def require(self, scope: Scope) -> None:

@@ -112,4 +112,8 @@ MIGRATIONS = (
     ALTER TABLE processes ADD COLUMN name TEXT;
     CREATE INDEX processes_by_name ON processes (principal, name, process_id) WHERE name NOT NULL;
     """,
+    # 11: where its start came from.
+    """
+    ALTER TABLE processes ADD COLUMN origin TEXT;
+    """,
 )

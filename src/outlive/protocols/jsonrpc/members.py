@@ -35,6 +35,15 @@ class LocationMembers(TypedDict):
     container: NotRequired[str]
 
 
+class OriginMembers(TypedDict):
+    """Where the start of a process came from."""
+
+    door: NotRequired[Annotated[str, Meta(description="jsonrpc, rest, mcp, bridge, terminal or services.")]]
+    host: NotRequired[Annotated[str, Meta(description="What the MCP client calls itself.")]]
+    call: NotRequired[Annotated[str, Meta(description="The id of the request there.")]]
+    parent: NotRequired[Annotated[str, Meta(description="The process in whose tree the caller lived.")]]
+
+
 class StatsMembers(TypedDict):
     """What the tree of a process looks like; times are seconds, sizes bytes."""
 
@@ -85,6 +94,7 @@ class ProcessMembers(TypedDict):
     sandbox: SandboxMembers
     env_secrets: list[str]
     session_id: str | None
+    started_by: NotRequired[OriginMembers]
     location: NotRequired[LocationMembers]
     short_id: NotRequired[Annotated[str, Meta(description="Its name in its project: p7.")]]
     project: NotRequired[str]

@@ -19,6 +19,7 @@ from outlive.protocols.jsonrpc.members import (
     ApprovalMembers,
     ChunkMembers,
     LocationMembers,
+    OriginMembers,
     ProcessMembers,
     SandboxMembers,
     StandingMembers,
@@ -84,6 +85,8 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
         "session_id": record.owner.connection_id,
     }
     # These are left out in the usual case, so that most processes do not carry them.
+    if record.origin.door:
+        view["started_by"] = cast("OriginMembers", record.origin.encode())
     if record.location != HERE:
         view["location"] = cast("LocationMembers", record.location.view())
     if record.number is not None:

@@ -67,6 +67,7 @@ class Caller:
             connection_id=self.connection_id,
             request_id=self.request_id,
             traceparent=self.traceparent,
+            host=self.client,
         )
 
     @property

@@ -7,6 +7,7 @@ import { request, scope } from "../base/rpc.js";
 import { html, useState } from "../base/ui.js";
 import { lives, quoted, size, stateOf } from "../base/words.js";
 import { tagChanges, tagText, titleOf } from "./list_model.js";
+import { startedBy } from "./tree_model.js";
 
 /** @typedef {import("../base/words.js").Process} Process */
 
@@ -46,6 +47,9 @@ function factsOf(one) {
     ["Id", html`<code>${one.process_id}</code>`],
     ["Output", size(one.stdout_bytes + one.stderr_bytes)],
   ];
+  const { parent, call } = one.started_by ?? {};
+  const starter = parent ? processOf(parent) : undefined;
+  facts.push(["Started by", html`${startedBy(one)}${call && ` · call ${call}`}${parent && html` · from <a href=${addressOf(parent)}>${starter ? titleOf(starter) : parent}</a>`}`]);
   if (one.pid !== null) facts.push(["Pid", one.pid]);
   if (one.group) facts.push(["Group", one.group]);
   if (one.error) facts.push(["Error", one.error]);

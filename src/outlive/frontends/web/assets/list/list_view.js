@@ -4,17 +4,19 @@ import { place, refine } from "../base/address.js";
 import { Controls, attempt } from "../base/controls.js";
 import { Icon } from "../base/icons.js";
 import { now } from "../base/now.js";
-import { all, isListed, version } from "../base/processes.js";
+import { all, isListed, processOf, version } from "../base/processes.js";
 import { request, scope } from "../base/rpc.js";
 import { Rows } from "../base/rows.js";
 import { html } from "../base/ui.js";
 import { duration, lives, stateOf, timeOf, toneOf } from "../base/words.js";
 import { Details, DetailsLink } from "./details_view.js";
 import { FACETS, ORDERS, filtered, offered, titleOf } from "./list_model.js";
+import { leftBehind, treeOf } from "./tree_model.js";
 
 /** @typedef {import("../base/words.js").Process} Process */
 /** @typedef {import("./list_model.js").Facet} Facet */
 
+const INDENT_REM = 1.1; // of a level of the tree
 const ROW_PX = 52; // two lines of text, as style.css draws them
 /** @type {Record<Facet, [string, string]>} What a facet is called, and its first choice. */
 const NAMES = {
@@ -26,18 +28,33 @@ const WORDS = { live: "Living", ended: "Ended", failed: "not 0" };
 const LEAST = { state: 0, project: 1, tag: 1, place: 2, exit: 1 }; // values, below which a facet is left out
 
 /** What was shown last: for the same processes and the same words it is not looked for again. */
-let last = { mark: "", result: filtered([], {}) };
+let last = { mark: "", result: { ...filtered([], {}), tree: /** @type {import("./tree_model.js").TreeRow[] | null} */ (null) } };
 
-/** @param {Record<string, string>} query */
+/** @param {Record<string, string>} query The rows of the list, or of the tree where that is looked at. */
 function shown(query) {
-  const mark = JSON.stringify([version.value, query.q, query.sort, ...FACETS.map((facet) => query[facet])]);
-  if (mark !== last.mark) last = { mark, result: filtered(all(), query) };
+  const mark = JSON.stringify([version.value, query.q, query.sort, query.as, query.shut, ...FACETS.map((facet) => query[facet])]);
+  if (mark !== last.mark) {
+    const result = filtered(all(), query);
+    last = { mark, result: { ...result, tree: query.as === "tree" ? treeOf(result.found, shutIn(query)) : null } };
+  }
   return last.result;
+}
+
+/** @param {Record<string, string>} query @returns {Set<string>} The keys of what is folded in the tree. */
+function shutIn({ shut = "" }) {
+  return new Set(shut.split("|").filter(Boolean));
+}
+
+/** @param {string} key */
+function fold(key) {
+  const keys = shutIn(place.value.query);
+  if (!keys.delete(key)) keys.add(key);
+  refine({ shut: [...keys].join("|") });
 }
 
 export function ListView() {
   const query = place.value.query;
-  const { found, counts } = shown(query);
+  const { found, counts, tree } = shown(query);
   return html`<section class="list" aria-label="Processes">
     <form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
       <input id="filter" type="search" placeholder="Filter by name, command, folder, tag" aria-label="Filter" value=${query.q ?? ""}
@@ -46,10 +63,19 @@ export function ListView() {
       <select aria-label="Order" onChange=${(/** @type {Event} */ event) => refine({ sort: /** @type {HTMLSelectElement} */ (event.target).value })}>
         ${Object.entries(ORDERS).map(([value, text]) => html`<option value=${value} selected=${value === (query.sort ?? "")}>${text}</option>`)}
       </select>
+      <select aria-label="Shown as" onChange=${(/** @type {Event} */ event) => refine({ as: /** @type {HTMLSelectElement} */ (event.target).value })}>
+        <option value="" selected=${!query.as}>As a list</option>
+        <option value="tree" selected=${query.as === "tree"}>As a tree</option>
+      </select>
       ${scope.value !== "read" && html`<button type="button" onClick=${() => void attempt(openTerminal)}>New terminal</button>`}
       <output aria-live="polite">${isListed.value ? `${found.length} shown` : "Loading"}</output>
     </form>
-    <${Rows} count=${found.length} height=${ROW_PX} label=${`Processes, ${(ORDERS[query.sort ?? ""] ?? "").toLowerCase()}`} row=${(/** @type {number} */ index) => html`<${Row} key=${found[index]?.process_id} process=${found[index]} index=${index} />`} />
+    <${Rows} count=${(tree ?? found).length} height=${ROW_PX} label=${`Processes, ${(ORDERS[query.sort ?? ""] ?? "").toLowerCase()}`} row=${(/** @type {number} */ index) => {
+      const branch = tree?.[index];
+      if (branch?.kind === "group") return html`<${GroupRow} key=${branch.key} group=${branch} index=${index} />`;
+      const process = branch?.process ?? found[index];
+      return html`<${Row} key=${process?.process_id} process=${process} index=${index} leaf=${branch} />`;
+    }} />
     <${Details} />
     ${isListed.value && found.length === 0 && html`<p class="empty">Nothing here. <code>outlive run -d -- PROGRAM</code> starts something.</p>`}
   </section>`;
@@ -72,16 +98,34 @@ function Choice({ facet, counts }) {
   </select>`;
 }
 
-/** @param {{process: Process, index: number}} props */
-function Row({ process, index }) {
+/** A group of the tree: a project, or what asked for the starts in it. @param {{group: import("./tree_model.js").Group, index: number}} props */
+function GroupRow({ group, index }) {
+  const { key, depth, text, count, living, isShut } = group;
+  return html`<div class="row group" role="row" aria-rowindex=${index + 1} aria-level=${depth + 1} style=${{ paddingLeft: `${0.75 + depth * INDENT_REM}rem` }}>
+    <span role="cell"><${Fold} itsKey=${key} isShut=${isShut} name=${text} /> <b>${text}</b> <small>${count}${living > 0 && `, ${living} living`}</small></span>
+  </div>`;
+}
+
+/** A link that folds what is below it, or unfolds it. @param {{itsKey: string, isShut: boolean, name: string}} props */
+function Fold({ itsKey, isShut, name }) {
+  const press = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    fold(itsKey);
+  };
+  return html`<a class="fold" href="#/list" role="button" aria-expanded=${!isShut} aria-label=${`${isShut ? "Unfold" : "Fold"} ${name}`} onClick=${press}>${isShut ? "▸" : "▾"}</a>`;
+}
+
+/** @param {{process: Process, index: number, leaf?: import("./tree_model.js").Leaf}} props */
+function Row({ process, index, leaf }) {
+  const left = leftBehind(process, processOf);
   const name = titleOf(process);
   const age = duration((now.value - Date.parse(process.created_at)) / 1000);
-  return html`<div class="row" role="row" aria-rowindex=${index + 1}>
-    <span class=${`state ${toneOf(process)}`} role="cell">${stateOf(process)}</span>
+  return html`<div class="row" role="row" aria-rowindex=${index + 1} aria-level=${leaf && leaf.depth + 1} style=${leaf && { paddingLeft: `${0.75 + leaf.depth * INDENT_REM}rem` }}>
+    <span class=${`state ${toneOf(process)}`} role="cell">${stateOf(process)}${leaf && leaf.below > 0 && html`<${Fold} itsKey=${leaf.key} isShut=${leaf.isShut} name=${name} />`}${left && html`<small class="left">${left}</small>`}</span>
     <a class="what" role="cell" title=${process.command} href=${`#/log/${process.process_id}`}>
       <b>${name}</b> <code>${process.command}</code>
     </a>
-    <span class="where" role="cell" title=${process.cwd}>${process.project ?? process.cwd}</span>
+    <span class="where" role="cell" title=${process.cwd}>${leaf && process.started_by?.call ? `call ${process.started_by.call}` : (process.project ?? process.cwd)}</span>
     <span class="time" role="cell" title=${`started ${process.created_at}`}>${timeOf(process, now.value)} <small>${age} ago</small></span>
     <span role="cell" class="acts">
       ${process.stdio === "pty" && lives(process) && html`<a href=${`#/terminal/${process.process_id}`} title="Terminal" aria-label=${`Terminal of ${name}`}><${Icon} name="terminal" /></a>`}
