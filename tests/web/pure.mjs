@@ -50,7 +50,7 @@ test("a character that a page of the log cuts is whole in its line", () => {
   const [one, two] = [bytes("gr\u00fc\u00df").slice(0, 3), bytes("gr\u00fc\u00df").slice(3)];
   const lines = linesOf(pieces(["stdout", one], ["stdout", two], ["stdout", bytes(" Gott\nnext")]));
   assert.deepEqual(lines.map(text), ["gr\u00fc\u00df Gott", "next"]);
-  assert.deepEqual(lines.map((line) => line.offset), [0, 6]);
+  assert.deepEqual(lines.map((line) => line.offset), [0, 12]);
 });
 
 test("lines of both streams stay apart, and come in the order in which they were finished", () => {

@@ -1,5 +1,6 @@
 """What the page's modules decide without a browser, asked in plain Node."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,15 +14,18 @@ _ASSETS = ROOT / "src/outlive/frontends/web/assets"
 
 
 @pytest.mark.promise("U.list", "U.log", "U.approvals")
-def test_the_pages_pure_modules_decide_as_their_tests_say(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("tests", "count"), [("pure.mjs", 11), ("pure_log.mjs", 5)])
+def test_the_pages_pure_modules_decide_as_their_tests_say(tmp_path: Path, tests: str, count: int) -> None:
     reason = None if shutil.which("node") else "no Node is installed (Debian: apt-get install nodejs)"
     skip_or_fail(reason, required_by="OUTLIVE_REQUIRE_PROGRAMS")
     # Outside of a browser a file's name does not say that it is a module.
     (tmp_path / "package.json").write_text('{"type": "module"}')
     shutil.copytree(_ASSETS, tmp_path / "page")
-    shutil.copyfile(ROOT / "tests/web/pure.mjs", tmp_path / "pure.mjs")
+    shutil.copyfile(ROOT / "tests/web" / tests, tmp_path / tests)
     done = subprocess.run(
-        ["node", "--test", "pure.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        ["node", "--test", tests], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "# pass 15" in done.stdout
+    written = len(re.findall(r"^test\(", (ROOT / "tests/web/pure.mjs").read_text(), re.M))
+    assert f"# pass {written}" in done.stdout
+    assert written > 10

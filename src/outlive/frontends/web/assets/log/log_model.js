@@ -1,15 +1,19 @@
 // @ts-check
 // From pieces of a log to lines with colours: what the log's view draws. Pure.
 
-/** @typedef {{offset: number, length: number, stream: "stdout" | "stderr", bytes: Uint8Array | null}} Piece A piece of the output; without
- *   bytes it is a gap: the log no longer holds it. `offset` counts the bytes of both streams, in the order of writing. */
+/** @typedef {{offset: number, length: number, stream: "stdout" | "stderr", bytes: Uint8Array | null, time: number}} Piece A piece of the
+ *   output; without bytes it is a gap: the log no longer holds it. `offset` counts the bytes of both streams, in the order of writing;
+ *   `time` is in milliseconds since 1970, 0 where it is not known. */
 /** @typedef {{text: string, classes: string}} Span */
-/** @typedef {{spans: Span[], stream: "stdout" | "stderr", offset: number, isGap?: boolean}} Line */
+/** @typedef {{spans: Span[], stream: "stdout" | "stderr", offset: number, end: number, time: number, isGap?: boolean}} Line From `offset`
+ *   to `end`, its newline included; bytes of the other stream may lie between. */
+/** @typedef {{type: "stdout" | "stderr", data?: string, time?: string, gap?: boolean, from?: number, to?: number}} Chunk */
 
 const LONGEST = 4000; // characters of a line that are drawn
+const NEWLINE = 10;
 
 /**
- * @param {{type: "stdout" | "stderr", data?: string, gap?: boolean, from?: number, to?: number}[]} chunks Of a page, encoded in base64.
+ * @param {Chunk[]} chunks Of a page, encoded in base64.
  * @param {number} offset Where the page begins.
  * @returns {Piece[]}
  */
@@ -18,7 +22,7 @@ export function piecesOf(chunks, offset) {
   for (const chunk of chunks) {
     const bytes = chunk.gap ? null : Uint8Array.from(atob(chunk.data ?? ""), (one) => one.charCodeAt(0));
     const length = bytes === null ? (chunk.to ?? 0) - (chunk.from ?? 0) : bytes.length;
-    pieces.push({ offset, length, stream: chunk.type, bytes });
+    pieces.push({ offset, length, stream: chunk.type, bytes, time: chunk.time ? Date.parse(chunk.time) : 0 });
     offset += length;
   }
   return pieces;
@@ -29,6 +33,13 @@ export function lengthOf(pieces) {
   return pieces.reduce((sum, one) => sum + one.length, 0);
 }
 
+/** @param {Piece[]} pieces @returns {number} How many lines end in them. */
+export function newlinesIn(pieces) {
+  let count = 0;
+  for (const { bytes } of pieces) for (let at = bytes?.indexOf(NEWLINE) ?? -1; at >= 0; at = bytes?.indexOf(NEWLINE, at + 1) ?? -1) count += 1;
+  return count;
+}
+
 /**
  * Return the lines of pieces, in the order in which they were finished; what is not finished yet comes last.
  * @param {Piece[]} pieces
@@ -37,28 +48,36 @@ export function lengthOf(pieces) {
 export function linesOf(pieces) {
   /** @type {Line[]} */
   const lines = [];
-  /** @type {Record<string, {decoder: TextDecoder, rest: string, offset: number, colours: Set<string>}>} */
+  /** @type {Record<string, {decoder: TextDecoder, rest: string, offset: number, time: number, end: number, isBegun: boolean, colours: Set<string>}>} */
   const streams = {};
-  for (const piece of pieces) {
-    const state = (streams[piece.stream] ??= { decoder: new TextDecoder(), rest: "", offset: piece.offset, colours: new Set() });
-    if (piece.bytes === null) {
-      const text = `… ${piece.length} bytes are no longer kept …`;
-      lines.push({ spans: [{ text, classes: "" }], stream: piece.stream, offset: piece.offset, isGap: true });
+  for (const { stream, bytes, offset, length, time } of pieces) {
+    const state = (streams[stream] ??= { decoder: new TextDecoder(), rest: "", offset, time, end: offset, isBegun: false, colours: new Set() });
+    if (bytes === null) {
+      lines.push({ spans: [{ text: `… ${length} bytes are no longer kept …`, classes: "" }], stream, offset, end: offset + length, time, isGap: true });
       continue;
     }
-    if (!state.rest) state.offset = piece.offset;
-    const [...whole] = (state.rest + state.decoder.decode(piece.bytes, { stream: true })).split("\n");
-    state.rest = whole.pop() ?? "";
-    for (const text of whole) {
-      lines.push({ spans: spansOf(text, state.colours), stream: piece.stream, offset: state.offset });
-      state.offset = piece.offset;
+    for (let at = 0; at < length; ) {
+      const newline = bytes.indexOf(NEWLINE, at);
+      const stop = newline < 0 ? length : newline;
+      if (!state.isBegun) Object.assign(state, { offset: offset + at, time, isBegun: true });
+      state.rest += state.decoder.decode(bytes.subarray(at, stop), { stream: newline < 0 });
+      state.end = offset + Math.min(stop + 1, length);
+      at = stop + 1;
+      if (newline < 0) break;
+      lines.push({ spans: spansOf(state.rest, state.colours), stream, offset: state.offset, end: state.end, time: state.time });
+      state.rest = "";
+      state.isBegun = false;
     }
   }
-  for (const [stream, state] of Object.entries(streams)) {
-    if (!state.rest) continue;
-    lines.push({ spans: spansOf(state.rest, state.colours), stream: /** @type {Line["stream"]} */ (stream), offset: state.offset });
+  for (const [stream, { isBegun, rest, colours, offset, end, time }] of Object.entries(streams)) {
+    if (isBegun && rest) lines.push({ spans: spansOf(rest, colours), stream: /** @type {Line["stream"]} */ (stream), offset, end, time });
   }
   return lines;
+}
+
+/** @param {Line} line @returns {string} */
+export function textOf(line) {
+  return line.spans.map((one) => one.text).join("");
 }
 
 // ECMA-48: CSI sequences, OSC strings, and single escapes. Only SGR (CSI … m) changes what is drawn here.

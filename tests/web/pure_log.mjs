@@ -1,0 +1,53 @@
+// What the view of a log decides without a browser: lines and their bytes, steps, ranges, times. Run by test_pure.py in plain Node.
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { clockOf, parseRange, rowAt, rowsOf } from "./page/log/log_folds.js";
+import { linesOf, newlinesIn, piecesOf, textOf } from "./page/log/log_model.js";
+
+/** Pieces as they stand one behind the other in a log. */
+function pieces(...parts) {
+  let offset = 0;
+  return parts.map(([stream, text, time = 0]) => {
+    const bytes = new TextEncoder().encode(text);
+    offset += bytes.length;
+    return { offset: offset - bytes.length, length: bytes.length, stream, bytes, time };
+  });
+}
+const rows = (text, { first = 1, chosen = new Map() } = {}) => rowsOf(linesOf(pieces(["stdout", text])), { first, chosen });
+const shown = (found) => found.map(({ line, fold }) => (fold ? `${fold.isOpen ? "v" : ">"} ${fold.title} ${fold.count}` : textOf(line)));
+
+test("each line knows its bytes and when it was begun, wherever pieces are cut", () => {
+  const lines = linesOf(pieces(["stdout", "gr\u00fc", 5], ["stdout", "n\nb", 9], ["stderr", "wrong\n", 10], ["stdout", "\n\nend", 11]));
+  assert.deepEqual(lines.map((line) => [textOf(line), line.offset, line.end, line.time]), [
+    ["gr\u00fcn", 0, 6, 5], ["wrong", 7, 13, 10], ["b", 6, 14, 9], ["", 14, 15, 11], ["end", 15, 18, 11],
+  ]);
+  assert.equal(newlinesIn(pieces(["stdout", "a\n\nb"], ["stderr", "c\n"])), 3);
+  assert.deepEqual(piecesOf([{ type: "stdout", data: btoa("x"), time: "2026-01-31T12:00:00.250000Z" }], 3)[0].time % 1000, 250);
+});
+
+test("a step is folded once it is over, and open while it runs or when it was opened", () => {
+  const text = "before\n::group::Build it\none\ntwo\n::endgroup::\nbetween\n2026-01-31T12:00:00.1Z ##[group]Test\nthree\n";
+  assert.deepEqual(shown(rows(text)), ["before", "> Build it 2", "between", "v Test 1", "three"]);
+  assert.deepEqual(rows(text).map((row) => row.number), [1, 2, 6, 7, 8]);
+  const chosen = new Map([[7, true], [rows(text)[3].line.offset, false]]);
+  assert.deepEqual(shown(rows(text, { chosen })), ["before", "v Build it 2", "one", "two", "between", "> Test 1"]);
+  assert.deepEqual(rows(text, { first: null }).map((row) => row.number), [null, null, null, null, null]);
+});
+
+test("a step that begins ends the one before, and an end without a beginning is a line", () => {
+  assert.deepEqual(shown(rows("::group::A\n1\n::group::B\n2\n::endgroup::\n::endgroup::\nx::group::no\n")), ["> A 1", "> B 1", "::endgroup::", "x::group::no"]);
+});
+
+test("a position is found in its row", () => {
+  const found = rows("one\ntwo\nthree\n");
+  assert.deepEqual([0, 3, 4, 7, 8, 100].map((offset) => rowAt(found, offset)), [0, 0, 1, 1, 2, 2]);
+  assert.equal(rowAt([], 5), 0);
+});
+
+test("ranges and times are read and said", () => {
+  assert.deepEqual(parseRange("12-40"), { from: 12, to: 40 });
+  for (const wrong of [undefined, "", "40-12", "1-1", "-5", "1-2-3", "x"]) assert.equal(parseRange(wrong), null);
+  assert.match(clockOf(Date.parse("2026-01-31T12:00:05.007Z")), /^\d\d:\d\d:05\.007$/);
+  assert.equal(clockOf(0), "");
+});
