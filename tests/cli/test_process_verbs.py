@@ -162,7 +162,9 @@ def test_logs_begin_at_a_moment(served: OutliveServer, client: Client) -> None:
     """The moments are those that the keeper has noted for what was really written."""
     process = _ended(client.start("echo early; sleep 0.3; echo later >&2; sleep 0.3; echo last"))
     log = OutputLog(str(served.state_dir / "processes" / process.process_id))
-    times = [record.time_ns for record in log.runs()]
+    index = log.index()
+    assert index is not None
+    times = [record.time_ns for record in index.records()]
     log.close()
     assert len(times) == 3
     for place, shown in enumerate(["early\nlast\n", "last\n", "last\n"]):

@@ -5,8 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.protocols.clean_text import CleanText
-from outlive.protocols.plain import plain_text
+from outlive.protocols.plain import CleanText, plain_text
 
 _PARTS = st.sampled_from(["a", "grün", "\n", "\r\n", "\r", "\x1b[31m", "\x1b]0;t\x07", "\b", "漢"])
 

@@ -1,4 +1,4 @@
-"""Finding places in a process's output: lines that contain a text (`LogSearch`), and where the last lines begin (`tail_start`).
+"""Finding places in a process's output: lines with a text or a number, the last lines, a byte's place among both streams.
 
 Reads logs of any size with bounded memory; one turn reads at most 256 KiB. Blocking: run turns in a thread. Never writes.
 Bytes come from `output_log`, which has redacted them.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.redactions import HiddenSpans, Redactions
-from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
+from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog, totals
 
 MAX_TAIL_BYTES = 16 * 1024 * 1024  # from the end: the last lines are looked for within so much
 _BLOCK_BYTES = 64 * 1024  # read at a time when looking backwards
@@ -370,3 +370,70 @@ def _nth_newline_from_end(data: bytes, count: int) -> int:
     for _ in range(count):
         place = data.rfind(_NEWLINE, 0, place)
     return place
+
+
+class LineFinder:
+    """Goes through a log from its beginning until a line begins, in turns of 256 KiB.
+
+    Of two streams a line's number counts the newlines that were written before it, to either of them. Lines that the log no
+    longer holds are not counted.
+
+    Everything before `cursor` was counted, and `left` newlines lie between it and the line. `is_over`: it stands where the line begins,
+    or at the log's end.
+    """
+
+    __slots__ = ("_buffer", "_log", "cursor", "is_over", "left")
+
+    def __init__(self, log: OutputLog, line: int) -> None:
+        """Look for the line with this number; 1 is the first."""
+        self._log = log
+        self._buffer = bytearray(MAX_PREAD_BYTES)
+        self.cursor = BEGINNING
+        self.left = line - 1
+        self.is_over = not self.left
+
+    def turn(self) -> None:
+        """Go on by at most 256 KiB.
+
+        Raises:
+            StoreCorrupt: The disk does not give the bytes.
+        """
+        # Of one stream the bytes are counted where they lie: 8 times as fast as with an object for each piece.
+        if self._log.end.stderr == 0 and (count := self._log.read_plain(0, self._buffer, self.cursor.stdout)):
+            found = self._buffer.count(_NEWLINE, 0, count)
+            if found >= self.left:
+                self._stop(0, bytes(self._buffer[:count]))
+            else:
+                self.left -= found
+                self.cursor = Cursor(self.cursor.stdout + count, 0)
+            return
+        chunks = self._log.read(self.cursor, MAX_PREAD_BYTES)
+        self.is_over = not chunks
+        for chunk in chunks:
+            found = chunk.data.count(_NEWLINE)
+            if found >= self.left:
+                self._stop(chunk.stream, chunk.data)
+                return
+            self.left -= found
+            self.cursor = OutputChunk.after(self.cursor, (chunk,))
+
+    def _stop(self, stream: int, data: bytes) -> None:
+        """Stand behind the last newline that was looked for; `data` begins at the cursor."""
+        place = 0
+        for _ in range(self.left):
+            place = data.index(_NEWLINE, place) + 1
+        self.left = 0
+        self.is_over = True
+        stdout, stderr = self.cursor.stdout, self.cursor.stderr
+        self.cursor = Cursor(stdout, stderr + place) if stream else Cursor(stdout + place, stderr)
+
+
+def position_of(log: OutputLog, stream: int, offset: int) -> int:
+    """Return how many bytes of both streams were written before byte `offset` of a stream (0 stdout, 1 stderr)."""
+    index = log.index()
+    if index is None:
+        return offset
+    # Totals only grow, so that the last run that does not begin behind the byte has it.
+    place = index.last_where(lambda record: totals(record)[stream] <= offset)
+    record = next(index.records(place), None)
+    return offset if record is None else record.start + max(0, offset - totals(record)[stream])

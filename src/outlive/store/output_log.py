@@ -259,12 +259,6 @@ class OutputLog:
         fd = self._open(_IDX)
         return None if fd == _CLOSED else IdxReader(fd)
 
-    def runs(self) -> Iterator[IdxRecord]:
-        """Yield all index records, oldest first. Reads the whole file: not for the event loop."""
-        fd = self._open(_IDX)
-        if fd != _CLOSED:
-            yield from IdxReader(fd).records()
-
     def read(self, cursor: Cursor, limit_bytes: int) -> list[OutputChunk]:
         """Return output from `cursor` on in the order of writing; stop when `limit_bytes` are reached.
 

@@ -16,15 +16,14 @@ from outlive.core.redactions import Redactions, redacted_member
 from outlive.engine import Process
 from outlive.frontends.rest.output_begin import begin_of, start_of
 from outlive.frontends.rest.routes import Members, RestCall
-from outlive.protocols.clean_text import CleanText
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import Piece, page_view
+from outlive.protocols.plain import CleanText
 from outlive.protocols.rest.answers import match_view
 from outlive.protocols.rest.requests import OutputParameters
 from outlive.server.shown_output import check_within
 from outlive.store.folder import read_sizes
-from outlive.store.log_positions import position_of
-from outlive.store.log_search import LogLine, LogSearch
+from outlive.store.log_search import LogLine, LogSearch, position_of
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 
 BYTES_TYPE = "application/octet-stream"
