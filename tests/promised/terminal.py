@@ -11,6 +11,8 @@ SENTENCES: Mapping[str, str] = {
     "T.slow": "A viewer that stops reading slows neither the process nor another viewer, and costs no memory.",
     "T.input": "Input is written in order and whole however slowly the process reads, in bounded memory.",
     "T.readonly": "What a viewer types that only looks is dropped, and the connection goes on.",
+    "T.hold": "Of the viewers that take part one holds the terminal and types; others look, may take over, and what goes away lets go.",
+    "T.hold.others": "Viewers that say nothing of `hold` type and resize as ever, and get no message that they do not know.",
     "T.control": "outlive.terminal.v1 tells hello, cursor, gap, exited and closed, and takes resize, signal, eof and where.",
     "T.end": "A process that has ended gives the rest of its output, then how it ended, and the connection closes with 1000.",
     "T.screen": "vim, less and top look the same in xterm.js before and after a reconnect by cursor.",

@@ -159,6 +159,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         ),
         "stdin_full": (LimitExceeded, "The process does not read its input: wait and write again."),
         "no_terminal": (InvalidState, 'Only a process started with "pty": true has a window size.'),
+        "not_holder": (InvalidState, 'Take the terminal over first: {"type":"hold","over":true}.'),
         "terminal_limit": (LimitExceeded, "Close some terminals."),
         "extension_away": (BackendUnavailable, "Nothing was sent: try again when VS Code is connected."),
         "extension_lost": (BackendUnavailable, "Look at the terminal before you repeat this."),

@@ -259,6 +259,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "profile_too_weak": "The profile that was asked for, or that of the process to act on, is weaker than this caller may choose.",
         "stdin_full": "The process has not read its input for 30 s; the details tell what is in.",
         "no_terminal": "The process does not run in a terminal.",
+        "not_holder": "Another viewer holds the terminal, or none does: what this one typed or asked for was dropped.",
         "terminal_limit": "The principal has as many terminals as it may have.",
         "extension_away": "The VS Code of this terminal is not connected, or does not read; nothing was sent to it.",
         "extension_lost": "VS Code got the request and did not answer: whether it was done is not known.",

@@ -108,6 +108,8 @@ class Controls:
                 with contextlib.suppress(OSError):
                     await asyncio.to_thread(note_size, process.folder, size)
                 await send()
+                process.status.window = (rows, cols)
+                process.subscribers.wake()
             case _:
                 assert_never(operation)
 

@@ -44,8 +44,18 @@ class Where(msgspec.Struct, frozen=True, tag_field="type", tag="where"):
     """Asks for a `cursor` message."""
 
 
+class TakeHold(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="hold"):
+    """The viewer wants to hold the terminal: if it is free, or with `over` whoever holds it."""
+
+    over: bool = False
+
+
+class Release(msgspec.Struct, frozen=True, tag_field="type", tag="release"):
+    """The viewer lets go of the terminal."""
+
+
 # What viewers send.
-ClientMessage = ResizeMessage | SendSignal | EndOfFile | Where
+ClientMessage = ResizeMessage | SendSignal | EndOfFile | Where | TakeHold | Release
 
 
 class HelloMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="hello"):
@@ -103,6 +113,20 @@ class Closed(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="c
     cursor: str
 
 
+class HolderMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="holder"):
+    """Which viewer holds the terminal, and how many take part; for those that do."""
+
+    holder: Literal["you", "other", "none"]
+    viewers: int
+
+
+class Resized(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="resized"):
+    """The terminal has this size now; for viewers that take part."""
+
+    rows: int
+    cols: int
+
+
 class Notice(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="notice"):
     """A request of the viewer failed; `reason` is the error's stable word."""
 
@@ -112,7 +136,9 @@ class Notice(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="n
 
 
 # What the server sends.
-ServerMessage = HelloMessage | CursorReport | GapMessage | Redacted | Exited | Closed | Notice
+ServerMessage = (
+    HelloMessage | CursorReport | GapMessage | Redacted | Exited | Closed | HolderMessage | Resized | Notice
+)
 
 # Made once: `type` selects the struct, and unknown members are skipped.
 _decoder = msgspec.json.Decoder(ClientMessage)
@@ -158,12 +184,16 @@ _MOST_CELLS = 65535  # struct winsize holds 16 bits (ioctl_tty(2))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """Where to begin (None: with the newest history), whether to look only, the window's size, and if secrets are shown."""
+    """Where to begin (None: with the newest history), whether to look only, the window's size, and if secrets are shown.
+
+    `hold`: None does not take part in holding the terminal; "watch" does, "free" holds it if no viewer does, "over" in any case.
+    """
 
     cursor: Cursor | None = None
     readonly: bool = False
     raw: bool = False
     size: tuple[int, int] | None = None  # rows, columns
+    hold: Literal["watch", "free", "over"] | None = None
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> "Opening":
@@ -178,6 +208,7 @@ class Opening:
             readonly=_switch(query, "readonly"),
             raw=_switch(query, "raw"),
             size=_size(query),
+            hold=_hold(query.get("hold", "")),
         )
 
 
@@ -191,6 +222,15 @@ def _switch(query: Mapping[str, str], name: str) -> bool:
     if value is None:
         raise InvalidRequest("invalid_params", f"{name} is 1 or 0.")
     return value
+
+
+def _hold(text: str) -> Literal["watch", "free", "over"] | None:
+    match text:
+        case "":
+            return None
+        case "watch" | "free" | "over":
+            return text
+    raise InvalidRequest("invalid_params", "hold is watch, free or over.")
 
 
 def _size(query: Mapping[str, str]) -> tuple[int, int] | None:

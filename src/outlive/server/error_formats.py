@@ -63,6 +63,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "sandbox_unavailable": 422,
         "profile_too_weak": 403,
         "no_terminal": 409,
+        "not_holder": 409,
         "terminal_limit": 503,
         "extension_away": 503,
         "extension_lost": 503,

@@ -97,10 +97,14 @@ class ProcessState:
         "stderr_bytes",
         "stdout_bytes",
         "waiting",
+        "window",
     )
 
     def __init__(self, record: ProcessRecord) -> None:
         """Begin with what a record says."""
+        self.window: tuple[int, int] | None = (
+            None  # rows, columns: the size that a terminal was given last by this server
+        )
         self.stdout_bytes = record.stdout_bytes
         self.stderr_bytes = record.stderr_bytes
         self.complete_stdout_bytes: int | None = None

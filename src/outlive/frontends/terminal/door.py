@@ -15,6 +15,7 @@ from outlive.core.events import AuditEvent
 from outlive.core.hints import worded
 from outlive.core.process import Owner
 from outlive.engine import Asker, Engine
+from outlive.frontends.terminal.holds import TerminalHolds
 from outlive.frontends.terminal.terminal_output import newest_history
 from outlive.frontends.terminal.viewer import View, Viewer
 from outlive.policy.access import Access, Scope
@@ -39,6 +40,7 @@ class TerminalFrontend:
         self._engine = engine
         self._take = take
         self._viewers: Counter[str] = Counter()
+        self._holds = TerminalHolds()
 
     @property
     def open_count(self) -> int:
@@ -62,7 +64,15 @@ class TerminalFrontend:
         self._viewers[access.principal] += 1
         try:
             await websocket.accept(subprotocol)
-            await Viewer(websocket, open_outbox(websocket), view, engine=self._engine, take=self._take).run()
+            viewer = Viewer(
+                websocket,
+                open_outbox(websocket),
+                view,
+                engine=self._engine,
+                take=self._take,
+                holds=self._holds,
+            )
+            await viewer.run()
         except WebSocketDisconnect:
             pass  # gone before it was accepted
         finally:
@@ -97,6 +107,7 @@ class TerminalFrontend:
             is_controlled=is_controlled,
             is_readonly=opening.readonly or access.scope < Scope.RUN,
             size=opening.size,
+            hold=opening.hold if is_controlled else None,
         )
 
     async def _refuse(self, websocket: WebSocket, owner: Owner, error: OutliveError) -> None:

@@ -19,8 +19,10 @@ from outlive.protocols.terminal_messages import (
     CursorReport,
     Exited,
     GapMessage,
+    HolderMessage,
     Notice,
     Redacted,
+    Resized,
     ServerMessage,
     encode_message,
     sane_start,
@@ -47,6 +49,7 @@ class TerminalOutput:
 
     __slots__ = (
         "_counts",
+        "_holder",
         "_is_controlled",
         "_log",
         "_notices",
@@ -55,6 +58,7 @@ class TerminalOutput:
         "_reported_at",
         "_until",
         "_wants_cursor",
+        "_window",
         "cursor",
         "is_completed",
         "is_over",
@@ -88,6 +92,8 @@ class TerminalOutput:
         self._redactions = Redactions()
         self._notices: dict[tuple[str, str], Notice] = {}
         self._wants_cursor = False
+        self._holder: HolderMessage | None = None
+        self._window: tuple[int, int] | None = None
         self._reported_at = cursor
         # A client that gets one stream can count its bytes. Of two streams the frames do not say which is which, so that cursor
         # messages follow every turn.
@@ -108,6 +114,12 @@ class TerminalOutput:
     def report_cursor(self) -> None:
         """Have the cursor reported in the next turn."""
         self._wants_cursor = True
+
+    def report_holder(self, message: HolderMessage) -> None:
+        """Have it reported in the next turn who holds the terminal; the newest message counts. From then on sizes are, too."""
+        self._holder = message
+        if self._window is None:
+            self._window = self.process.status.window or (0, 0)
 
     def notice(self, notice: Notice) -> None:
         """Have a notice reported in the next turn, where control messages are; the same one twice counts once."""
@@ -187,7 +199,14 @@ class TerminalOutput:
         )
 
     def _say_rest(self, frames: list[bytes]) -> None:
-        """Add the waiting notices, and the cursor when it was asked for or is due."""
+        """Add the waiting notices, who holds the terminal, and the cursor when it was asked for or is due."""
+        if self._holder is not None:
+            self._say(frames, self._holder)
+            self._holder = None
+        window = self.process.status.window
+        if self._window is not None and window is not None and window != self._window:
+            self._window = window
+            self._say(frames, Resized(rows=window[0], cols=window[1]))
         for notice in self._notices.values():
             self._say(frames, notice)
         self._notices.clear()

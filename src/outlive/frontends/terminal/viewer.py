@@ -12,23 +12,28 @@ import contextlib
 import itertools
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Literal
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.core.controls import CloseInput, ResizeWindow, SignalProcess
 from outlive.core.cursor import Cursor
-from outlive.core.errors import AccessDenied, LimitExceeded, OutliveError
+from outlive.core.errors import AccessDenied, InvalidState, LimitExceeded, OutliveError
 from outlive.core.lifecycle import signal_number
 from outlive.core.process import ProcessRecord
 from outlive.engine import AuditedControls, Engine, Process
+from outlive.frontends.terminal.holds import TerminalHolds
 from outlive.frontends.terminal.terminal_output import TerminalOutput
 from outlive.protocols.terminal_messages import (
     ClientMessage,
     EndOfFile,
     HelloMessage,
+    HolderMessage,
     Notice,
+    Release,
     ResizeMessage,
     SendSignal,
+    TakeHold,
     Where,
     decode_message,
     encode_message,
@@ -170,13 +175,21 @@ class View:
     is_controlled: bool
     is_readonly: bool
     size: tuple[int, int] | None
+    hold: Literal["watch", "free", "over"] | None  # None: it takes no part in holding the terminal
 
 
 class Viewer:
     """Serves one accepted WebSocket; every task of it ends with `run`."""
 
     def __init__(
-        self, websocket: WebSocket, outbox: Outbox, view: View, *, engine: Engine, take: Take
+        self,
+        websocket: WebSocket,
+        outbox: Outbox,
+        view: View,
+        *,
+        engine: Engine,
+        take: Take,
+        holds: TerminalHolds,
     ) -> None:
         """Prepare to serve; nothing is sent yet."""
         self._websocket = websocket
@@ -184,7 +197,9 @@ class Viewer:
         self._view = view
         self._engine = engine
         self._take = take
+        self._holds = holds
         self._ended = asyncio.Event()  # set by either side
+        self._is_greeted = False
         self._close_code: int | None = None  # set when the server ends the connection
         self._tasks = asyncio.TaskGroup()
         self._side: set[asyncio.Task[None]] = set()
@@ -205,7 +220,9 @@ class Viewer:
         """Serve until the viewer leaves, the process has ended, or the server ends it."""
         async with self._tasks:
             try:
+                self._join()
                 await self._greet()
+                self._is_greeted = True
                 self._follower.begin()
                 self._spawn(self._keyboard.run())
                 self._spawn(self._receive())
@@ -215,15 +232,41 @@ class Viewer:
                 else:
                     await self._outbox.send(b"")  # everything before it was handed over
             finally:
+                self._holds.leave(self._view.process.process_id, self)
                 self._follower.close()
                 for task in self._side:
                     task.cancel()
         await self._close()
 
+    def _join(self) -> None:
+        """Take part in holding the terminal, if the viewer asked for that."""
+        view = self._view
+        if view.hold is None:
+            return
+        self._holds.join(view.process.process_id, self)
+        if view.hold != "watch" and not view.is_readonly:
+            self._holds.take(view.process.process_id, self, is_over=view.hold == "over")
+
+    def holder_changed(self) -> None:
+        """Report who holds the terminal, in the next turn."""
+        process_id = self._view.process.process_id
+        holder = self._holds.holder(process_id)
+        word: Literal["you", "other", "none"] = (
+            "none" if holder is None else "you" if holder is self else "other"
+        )
+        self.output.report_holder(HolderMessage(holder=word, viewers=self._holds.count(process_id)))
+        if self._is_greeted:
+            self._follower.kick()
+
+    @property
+    def _may_act(self) -> bool:
+        """Whether what it types counts: a viewer that takes part has to hold the terminal."""
+        return self._view.hold is None or self._holds.holder(self._view.process.process_id) is self
+
     async def _greet(self) -> None:
         """Set the viewer's size first, so that the greeting has it, then send the greeting."""
         view, process = self._view, self._view.process
-        if view.size is not None and not process.is_ended:
+        if view.size is not None and not process.is_ended and self._may_act:
             await self._resize(*view.size)
         if not view.is_controlled:
             return
@@ -274,6 +317,8 @@ class Viewer:
         if self._view.is_readonly:
             # Dropped, and the connection goes on: terminal emulators answer a program's queries by themselves.
             self._report("input", _read_only())
+        elif not self._may_act:
+            self._report("input", _not_holder())
         else:
             await self._keyboard.put(data)
 
@@ -289,9 +334,28 @@ class Viewer:
                 return
             if self._view.is_readonly:
                 raise _read_only()
+            if isinstance(message, TakeHold | Release):
+                self._hold(message)
+                return
+            if not self._may_act:
+                raise _not_holder()
             await self._do(message)
         except OutliveError as error:
             self._report(about, error)
+
+    def _hold(self, message: TakeHold | Release) -> None:
+        """Take the terminal or let go of it.
+
+        Raises:
+            InvalidState: `not_holder`: another viewer holds it, or this one takes no part.
+        """
+        process_id = self._view.process.process_id
+        if self._view.hold is None:
+            raise _not_holder("Viewers that take part say so in their address: hold=watch.")
+        if isinstance(message, Release):
+            self._holds.release(process_id, self)
+        elif not self._holds.take(process_id, self, is_over=message.over):
+            raise _not_holder()
 
     async def _do(self, message: ClientMessage) -> None:
         process, acting = self._view.process, self._view.acting
@@ -306,7 +370,7 @@ class Viewer:
             case EndOfFile():
                 await self._keyboard.flushed()
                 await acting.control(process, CloseInput())
-            case Where():
+            case Where() | TakeHold() | Release():
                 raise AssertionError("this was answered before")
 
     def _report(self, about: str, error: OutliveError) -> None:
@@ -352,6 +416,10 @@ def _read_only() -> AccessDenied:
         "This viewer looks only: what it types and asks for is dropped.",
         hint="Leave out readonly=1.",
     )
+
+
+def _not_holder(hint: str = "") -> InvalidState:
+    return InvalidState("not_holder", "This viewer does not hold the terminal.", hint=hint)
 
 
 def _how(record: ProcessRecord) -> str:

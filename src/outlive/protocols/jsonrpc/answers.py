@@ -83,6 +83,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "sandbox_unavailable": _FAILED,
         "profile_too_weak": _NOT_ALLOWED,
         "no_terminal": _INVALID_PARAMS,
+        "not_holder": _FAILED,
         "terminal_limit": _FAILED,
         "extension_away": _FAILED,
         "extension_lost": _FAILED,
