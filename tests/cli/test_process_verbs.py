@@ -10,7 +10,7 @@ import pytest
 from outlive.cli.columns import table
 from outlive.cli.tables import age
 from outlive.client import Client, Process
-from outlive.store.output_log import OutputLog
+from outlive.protocols.frames import decode_idx
 from tests.cli.launching import environment
 from tests.cli.terminals import on_a_terminal
 from tests.support.processes import Gate
@@ -161,11 +161,8 @@ def test_a_log_needs_no_server(tmp_path: Path) -> None:
 def test_logs_begin_at_a_moment(served: OutliveServer, client: Client) -> None:
     """The moments are those that the keeper has noted for what was really written."""
     process = _ended(client.start("echo early; sleep 0.3; echo later >&2; sleep 0.3; echo last"))
-    log = OutputLog(str(served.state_dir / "processes" / process.process_id))
-    index = log.index()
-    assert index is not None
-    times = [record.time_ns for record in index.records()]
-    log.close()
+    index = served.state_dir / "processes" / process.process_id / "idx"
+    times = [record.time_ns for record in decode_idx(index.read_bytes())]
     assert len(times) == 3
     for place, shown in enumerate(["early\nlast\n", "last\n", "last\n"]):
         moment = datetime.fromtimestamp(times[place] / 1e9, tz=UTC).isoformat()

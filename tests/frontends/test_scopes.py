@@ -28,6 +28,7 @@ _LOOKS = {
     "nodes",
     "disk",
     "statistics",
+    "search",
     "wait",
     "terminal_list",
     "terminal_read",

@@ -9,6 +9,7 @@ _PACKAGE = ROOT / "src" / "outlive"
 _OPENERS = {
     "cli/verbs/attach.py",  # counts lines, shows nothing
     "cli/logs/log_view.py",
+    "engine/output_search.py",  # with what is hidden
     "engine/processes/output_redaction.py",  # notes places
     "engine/processes/process.py",
     "store/output_log.py",

@@ -21,6 +21,7 @@ SENTENCES: Mapping[str, str] = {
     "R.output.times": "`times` says when each piece of output was written, `since` begins with what was written at a time or later.",
     "R.output.lines": "`line` begins at a line's number, and a match of `grep` says where it is among both streams.",
     "R.output.clean": "`format=clean` answers the text without escape sequences, of what was overwritten the last.",
+    "R.search": "GET /v1/search finds lines in all output of the caller's own processes, newest first, streamed, after redaction, until its caller leaves.",
     "R.large": "Searching and tailing a gigabyte takes bounded memory.",
     "R.follow": "Followers get every event once and in order, also over reconnects and restarts, by SSE and WebSocket.",
     "R.verbs": "Control, signal, stdin, resize and wait work on any process of the principal.",

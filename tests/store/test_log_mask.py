@@ -12,8 +12,8 @@ from outlive.core.cursor import BEGINNING
 from outlive.policy.redaction import Redactor
 from outlive.policy.secret_patterns import REACH_BYTES
 from outlive.store.log_mask import Hiding, read_masks, write_masks
-from outlive.store.log_search import LogSearch
 from outlive.store.output_log import OutputChunk, OutputLog
+from outlive.store.search.log_search import LogSearch
 from tests.policy.test_redaction import EXTRA, KEY, TEXTS, VALUE, WORD
 
 TOKEN = f"ghp_{WORD[:36]}".encode()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.store.log_search import LineFinder, position_of
+from outlive.store.search.log_search import LineFinder, position_of
 from tests.store.test_output_log import written
 
 _TEXTS = st.text("ab\n\0", min_size=1, max_size=12).map(str.encode)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest
-from outlive.store import log_search
-from outlive.store.log_search import LogLine, LogSearch, tail_start
 from outlive.store.output_log import OutputLog
+from outlive.store.search import log_search
+from outlive.store.search.log_lines import LogLine
+from outlive.store.search.log_search import LogSearch, tail_start
 from tests.store.keeper_writes import KeeperWrites
 
 History = list[tuple[int, bytes]]

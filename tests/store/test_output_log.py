@@ -165,6 +165,7 @@ def test_missing_files_are_empty_output(tmp_path: Path) -> None:
     assert log.read(BEGINNING, 100) == []
     assert log.tail(100) == []
     assert (log.size(0), log.pread(0, 10, 0), log.gap(0), log.index()) == (0, b"", None, None)
+    assert log.end == BEGINNING
 
 
 def test_a_closed_log_opens_again(tmp_path: Path) -> None:

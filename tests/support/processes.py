@@ -52,6 +52,13 @@ def stat(pid: int) -> ProcessStat | None:
     )
 
 
+def cpu_ticks(pid: int) -> int:
+    """Return the processor time that a process has taken, its threads together, in ticks of 10 ms (proc_pid_stat(5))."""
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    fields = text[text.rindex(")") + 2 :].split()
+    return int(fields[11]) + int(fields[12])
+
+
 def is_alive(pid: int) -> bool:
     """Tell whether `pid` still executes: a zombie does not."""
     found = stat(pid)

@@ -17,6 +17,8 @@ from outlive.client.options import StartOptions
 from outlive.client.process import AsyncProcess, Process
 from outlive.client.results import (
     Completion,
+    FoundLine,
+    FoundLines,
     Gap,
     Output,
     Page,
@@ -27,7 +29,7 @@ from outlive.client.results import (
     ServiceInfo,
     StackInfo,
 )
-from outlive.client.services import AsyncProjectServices, ProjectServices
+from outlive.client.services import AsyncOutputs, AsyncProjectServices, Outputs, ProjectServices
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import (
     AccessDenied,
@@ -49,6 +51,7 @@ __all__ = [
     "AsyncClient",
     "AsyncEvents",
     "AsyncFollow",
+    "AsyncOutputs",
     "AsyncProcess",
     "AsyncProjectServices",
     "BackendUnavailable",
@@ -59,12 +62,15 @@ __all__ = [
     "Cursor",
     "Events",
     "Follow",
+    "FoundLine",
+    "FoundLines",
     "Gap",
     "InvalidRequest",
     "InvalidState",
     "LimitExceeded",
     "OutliveError",
     "Output",
+    "Outputs",
     "Page",
     "PendingApproval",
     "Process",

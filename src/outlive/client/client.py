@@ -20,10 +20,12 @@ from outlive.client.process import AsyncProcess, Process, position_of
 from outlive.client.results import PendingApproval, ProcessInfo
 from outlive.client.runtime import Runtime, blocking, run
 from outlive.client.services import (
+    AsyncOutputs,
     AsyncProjectServices,
     AsyncServerFacts,
     AsyncTerminals,
     ClientTerminals,
+    Outputs,
     ProjectServices,
     ServerFacts,
 )
@@ -93,6 +95,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         self.terminals = AsyncTerminals(self._link)
         self.server = AsyncServerFacts(self._link)
         self.services = AsyncProjectServices(self._link)
+        self.outputs = AsyncOutputs(self._link)
 
     async def __aexit__(self, *_exception: object) -> None:
         """Close."""
@@ -392,6 +395,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         self.terminals = ClientTerminals(self._twin.terminals)
         self.server = ServerFacts(self._twin.server)
         self.services = ProjectServices(self._twin.services)
+        self.outputs = Outputs(self._twin.outputs)
 
     def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> Process:
         """Start a command and return once it runs; see `AsyncClient.start`."""

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 from outlive.client.results import (
     Completion,
+    FoundLine,
+    FoundLines,
     Gap,
     Output,
     Page,
@@ -262,6 +264,15 @@ def read_info(view: _Object) -> ProcessInfo:
 def read_approval(view: _Object) -> PendingApproval:
     """Return a command that waits for an approval, as `approvals` shows it."""
     return _read(PendingApproval, view)
+
+
+def read_found(result: _Object) -> FoundLines:
+    """Return what `search` answers."""
+    lines = tuple(
+        _read(FoundLine, one, stream=one["type"], before=tuple(one["before"]), after=tuple(one["after"]))
+        for one in result["matches"]
+    )
+    return _read(FoundLines, result, matches=lines)
 
 
 def read_stacks(result: _Object) -> list[StackInfo]:

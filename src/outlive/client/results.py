@@ -194,6 +194,46 @@ class PendingApproval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FoundLine:
+    """A line of a process's output that matches: bytes `offset` to `end` of a stream, without its newline.
+
+    `line` is at most 8 KiB of it, from byte `line_from` on; the first match is bytes `hit` to `hit_end`, with `at` bytes of both streams
+    written before it. `before` and `after` are lines around it. `redacted`: how many secrets are stars in all of these.
+    """
+
+    process_id: ProcessId
+    name: str | None
+    short_id: str | None
+    project: str | None
+    command: str
+    stream: Stream
+    offset: int
+    end: int
+    hit: int
+    hit_end: int
+    at: int
+    line: str
+    line_from: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    redacted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundLines:
+    """What a search has found; `next` is where it goes on, None once everything was searched.
+
+    `processes` were searched to their end for it, `read_bytes` of output read; that of `unreadable` ones could not be.
+    """
+
+    matches: tuple[FoundLine, ...]
+    next: str | None
+    processes: int
+    read_bytes: int
+    unreadable: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceInfo:
     """One service of a project at one moment. Times are aware UTC.
 

@@ -3,14 +3,16 @@
 What a project declares is passed on as it is: the server checks it, once, for every door.
 
 The calls of docs/terminals.md: `AsyncTerminals`, and `ClientTerminals`, which blocks.
+
+Searching the output of all processes: `AsyncOutputs`, and `Outputs`, which blocks.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from outlive.client.link import ANSWER_S, Link
-from outlive.client.messages import read_stacks
-from outlive.client.results import StackInfo
+from outlive.client.messages import read_found, read_stacks
+from outlive.client.results import FoundLines, StackInfo
 from outlive.client.runtime import blocking, run
 
 _Stacks = list[StackInfo]
@@ -211,3 +213,72 @@ class ClientTerminals:
     def call(self, call: TerminalCall, **members: Any) -> Mapping[str, Any]:  # noqa: ANN401 -- JSON
         """Make a call of docs/terminals.md; see `AsyncTerminals.call`."""
         return run(self._terminals.call(call, **members))
+
+
+class AsyncOutputs:
+    """What can be asked of the output of all processes together; made by `AsyncClient`."""
+
+    def __init__(self, link: Link) -> None:
+        """Ask over the client's own connection."""
+        self._link = link
+
+    async def search(
+        self,
+        text: str,
+        *,
+        regex: bool = False,
+        ignore_case: bool = False,
+        context: int = 0,
+        process_id: str | None = None,
+        project: str | None = None,
+        group: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        each: int | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> FoundLines:
+        """Return what is found within a second in the output of this user's processes, the newest process first.
+
+        Args:
+            text: What the lines contain.
+            regex: `text` is a regular expression, in RE2's syntax.
+            ignore_case: Letters match in either case.
+            context: So many lines around each match.
+            process_id: Only in this process, as for `AsyncClient.get`.
+            project: Only in processes of this folder.
+            group: Only in processes of this group.
+            tags: Only in processes with all of these.
+            each: At most so many lines of each process.
+            limit: At most so many lines, 1000 at most.
+            cursor: Where to go on: `next` of the result before. The search goes on for as long as it is asked again.
+
+        Raises:
+            InvalidRequest: It is no regular expression, or has a line end.
+            ProcessNotFound: There is no such process for this user.
+
+        Cancellation: safe.
+        """
+        params = {
+            "text": text,
+            "regex": regex,
+            "ignore_case": ignore_case,
+            "context": context,
+            "process_id": process_id,
+            "project": project,
+            "group": group,
+            "tags": None if tags is None else dict(tags),
+            "each": each,
+            "limit": limit,
+            "cursor": cursor,
+        }
+        return read_found(await self._link.request("search", params))
+
+
+class Outputs:
+    """`AsyncOutputs` for programs without an event loop."""
+
+    def __init__(self, outputs: AsyncOutputs) -> None:
+        """Made by `Client`."""
+        self._twin = outputs
+
+    search = blocking(AsyncOutputs.search)

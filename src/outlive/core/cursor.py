@@ -2,11 +2,14 @@
 
 Everything before a cursor was delivered, everything after it was not (wire promise "Words").
 One number cannot do that: while a partial line of stdout is held back, stderr goes on.
+
+`SearchPlace`: how far a search through the output of many processes has got.
 """
 
 from dataclasses import dataclass
 
 from outlive.core.errors import InvalidRequest
+from outlive.core.identity import ProcessId, is_process_id
 
 _MAX_DIGITS = 18  # keeps every offset below 2**63, which pread and SQLite accept
 
@@ -46,3 +49,36 @@ def _is_offset(text: str) -> bool:
 
 
 BEGINNING = Cursor()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchPlace:
+    """Newer processes were searched, and `process_id` up to `offset` of `stream` (0 stdout, 1 stderr, which comes second).
+
+    `found`: matching lines of this process so far, since a search may want only so many of each.
+    """
+
+    process_id: ProcessId
+    stream: int = 0
+    offset: int = 0
+    found: int = 0
+
+    def __str__(self) -> str:
+        """Return the form used on every wire: "<process id>.<stream>.<offset>.<found>"."""
+        return f"{self.process_id}.{self.stream}.{self.offset}.{self.found}"
+
+    @classmethod
+    def parse(cls, text: str) -> "SearchPlace":
+        """Read the wire form.
+
+        Raises:
+            InvalidRequest: The text is none.
+        """
+        words = text.split(".")
+        numbers = words[1:]
+        is_one = len(words) == 4 and is_process_id(words[0]) and words[1] in {"0", "1"}
+        if not is_one or not all(_is_offset(word) for word in numbers):
+            hint = "Take `next` of the answer before; without a cursor the search begins anew."
+            raise InvalidRequest("invalid_cursor", f"No place of a search: {text[:80]!r}.", hint=hint)
+        stream, offset, found = map(int, numbers)
+        return cls(process_id=ProcessId(words[0]), stream=stream, offset=offset, found=found)

@@ -19,6 +19,7 @@ from outlive.engine.controls import BulkControls, Controls
 from outlive.engine.disk_usage import DiskUsage
 from outlive.engine.health import DiskWatch, Health
 from outlive.engine.lookup import Lookup
+from outlive.engine.output_search import OutputSearch
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
 from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.output_redaction import Redaction, Secrets
@@ -67,6 +68,7 @@ class Engine:
         controls: Pauses, signals, writes to and ends processes, on the server's own behalf; `as_` on a caller's.
         bulk: Controls many processes at once.
         queries: Finds, lists and reads processes, and waits for them.
+        search: Finds lines in the output of all processes.
         lookup: Finds the process that a caller's word means.
         connections: Which processes a connection has started.
         records: Changes what is kept of processes, and removes it.
@@ -174,6 +176,7 @@ class Engine:
             redaction=self.redaction,
             questions=self.questions,
         )
+        self.search = OutputSearch(self._layout, self.queries, self.redaction)
         self.lookup = Lookup(self.queries)
         self.connections = ConnectionProcesses(table, self._recovery)
         self.grants = Grants(self._processes, self.settings)

@@ -12,6 +12,7 @@ import msgspec
 from outlive.operations.controls import Approving, Changes, Control, Denial, Resize, SignalRequest
 from outlive.operations.repetition import Rerun
 from outlive.operations.reports import AuditRequest, StatisticsRequest
+from outlive.operations.search import SearchRequest
 from outlive.operations.services.requests import DownRequest, RestartRequest, UpRequest
 from outlive.operations.start import RunOptions
 from outlive.policy.access import Scope
@@ -58,6 +59,12 @@ _ALL = (
     _reads("list", "List processes, newest first."),
     _reads("get", "Describe a process."),
     _reads("read", "Return output from a cursor on, both streams in the order of writing."),
+    Operation(
+        name="search",
+        scope=Scope.READ,
+        help="Find lines in the output of all processes, the newest process first.",
+        request=SearchRequest,
+    ),
     _reads("wait", "Answer when a process has ended, or as it is when the time is up."),
     _reads("events", "Follow what happens to processes from now on."),
     _reads("nodes", "List the other servers that run commands for this one."),

@@ -19,8 +19,9 @@ from outlive.core.layout import Layout
 from outlive.core.redactions import Redactions, redacted_member
 from outlive.store.folder import UNFILTERED
 from outlive.store.log_mask import hiding_of_folder
-from outlive.store.log_search import LogLine, LogSearch, tail_start
 from outlive.store.output_log import OutputChunk, OutputLog
+from outlive.store.search.log_lines import LogLine
+from outlive.store.search.log_search import LogSearch, tail_start
 
 _NAMES = ("stdout", "stderr")
 

@@ -14,7 +14,7 @@ from outlive.cli.services.printer import ServicePrinter
 from outlive.cli.services.settlement import until_settled
 from outlive.client import Client, Cursor, OutliveError, StackInfo
 from outlive.core.layout import Layout
-from outlive.store.log_search import LogLine
+from outlive.store.search.log_lines import LogLine
 
 _DRAIN_S = 5.0
 _INTERRUPTED = 130  # 128 + SIGINT, as shells count

@@ -25,8 +25,8 @@ from outlive.client.results import ProcessInfo, Stream
 from outlive.core.identity import LAST
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
-from outlive.store.log_search import tail_start
 from outlive.store.output_log import OutputLog
+from outlive.store.search.log_search import tail_start
 
 _LINES = 10  # shown of what was before, where there is no screen to fill
 

@@ -1,4 +1,4 @@
-"""The methods that change nothing (attach, events, list, get, read, wait), those of approvals, and those of terminals.
+"""The methods that change nothing (attach, events, list, get, read, search, wait), those of approvals, and those of terminals.
 
 Approvals are for callers with the scope `admin` that no process of this server has started. What a terminal's methods take and
 give is the same at every door (promise S3.6): they are made from `TerminalCalls`, one for each operation of its name.
@@ -18,6 +18,7 @@ from outlive.core.redactions import Redactions
 from outlive.engine import ProcessFilter
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Result, methods_of
 from outlive.operations.answers import DiskUsageAnswer
+from outlive.operations.search import SearchAnswer
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import approver_of
 from outlive.protocols.jsonrpc.answers import EventFilter
@@ -41,9 +42,11 @@ from outlive.protocols.jsonrpc.params import (
     ListParams,
     NodesParams,
     ReadParams,
+    SearchParams,
     WaitParams,
 )
 from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, stats_view
+from outlive.server.search_answers import search_once
 from outlive.server.shown_output import check_within
 from outlive.server.terminal_calls import TerminalCalls, pending_approvals
 from outlive.store.output_log import OutputChunk
@@ -128,6 +131,15 @@ async def nodes(context: Context, _params: NodesParams, _label: str | None) -> R
 async def disk(context: Context, _params: DiskParams, _label: str | None) -> Result[DiskUsageAnswer]:
     """Return what takes the state folder's disk, by project and state, and what retention will remove."""
     found = await context.engine.disk_usage.look(context.owner().principal)
+    return Result(msgspec.to_builtins(found))
+
+
+async def search(context: Context, params: SearchParams, _label: str | None) -> Result[SearchAnswer]:
+    """Return what a search finds within a second or two in the output of its principal's processes, and where it goes on."""
+    only = None if params.process_id is None else await context.find(params.process_id, params.project)
+    found = await search_once(
+        context.engine, params, principal=context.session.principal, only=only, tags=params.tags
+    )
     return Result(msgspec.to_builtins(found))
 
 
@@ -257,6 +269,7 @@ QUERIES = methods_of(
         list_: Concurrency.IN_ORDER,
         get: Concurrency.IN_ORDER,
         read: Concurrency.IN_ORDER,
+        search: Concurrency.LONG,
         wait: Concurrency.LONG,
         events: Concurrency.IN_ORDER,
         nodes: Concurrency.IN_ORDER,

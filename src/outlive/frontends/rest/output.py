@@ -23,8 +23,9 @@ from outlive.protocols.rest.answers import match_view
 from outlive.protocols.rest.requests import OutputParameters
 from outlive.server.shown_output import check_within
 from outlive.store.folder import read_sizes
-from outlive.store.log_search import LogLine, LogSearch, position_of
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
+from outlive.store.search.log_lines import LogLine
+from outlive.store.search.log_search import LogSearch, position_of
 
 BYTES_TYPE = "application/octet-stream"
 _PAGE_BYTES = 65536

@@ -13,8 +13,8 @@ from outlive.core.errors import InvalidRequest
 from outlive.engine import Process
 from outlive.operations.requests import moment_ns
 from outlive.protocols.rest.requests import OutputParameters
-from outlive.store.log_search import LineFinder, tail_start
 from outlive.store.output_log import OutputLog
+from outlive.store.search.log_search import LineFinder, tail_start
 
 _TURNS = 256  # of 256 KiB each, in one visit to a thread: some 10 ms; then it is asked whether the caller is still there
 

@@ -22,6 +22,7 @@ from outlive.frontends.rest.openapi import make_document, render_page
 from outlive.frontends.rest.output import BYTES_TYPE, read
 from outlive.frontends.rest.problems import DOCS_PATH, send_problem
 from outlive.frontends.rest.routes import WEBSOCKET, Members, RestCall, RestContext, RestPath, RestRoute
+from outlive.frontends.rest.search import LINES, search
 from outlive.operations import answers as shared
 from outlive.operations.controls import CONTROLS
 from outlive.operations.reports import AuditPage, StatisticsAnswer
@@ -91,6 +92,13 @@ _FOLLOWED: Mapping[int, Schema] = {
     },
     204: {"description": "Everything was sent already (Last-Event-ID): an EventSource stops asking."},
 }
+_FOUND: Mapping[int, Schema] = {
+    200: {
+        "description": "One object a line, as they are found: a match {match: …}, or what was searched since the line before "
+        "{searched: …}. The last line is {next, why}: `next` goes on there, null once everything was searched.",
+        "content": _content(LINES),
+    }
+}
 _PAGES = (shared.OutputPage, answers.MatchPage)
 _INPUT = {"description": "The bytes themselves, whatever type they claim to be.", "content": _BYTES}
 
@@ -120,6 +128,7 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("GET", f"{_ONE}/output", "read", read, _PAGES, (410,), beside=_OUTPUT),
     RestRoute("GET", f"{_ONE}/follow", "attach", follow, beside=_FOLLOWED),
     RestRoute(WEBSOCKET, f"{_ONE}/follow", "attach", follow_socket),
+    RestRoute("GET", "/v1/search", "search", search, beside=_FOUND),
     RestRoute("GET", "/v1/disk", "disk", processes.disk, shared.DiskUsageAnswer),
     RestRoute("GET", "/v1/statistics", "statistics", reports.statistics, StatisticsAnswer),
     RestRoute("GET", "/v1/audit", "audit", reports.audit, AuditPage),

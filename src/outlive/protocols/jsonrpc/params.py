@@ -19,6 +19,7 @@ from outlive.core.lifecycle import State
 from outlive.core.process import WaitUntil
 from outlive.operations.controls import Approving, Denial
 from outlive.operations.requests import ListFilter, Niceness, ProjectFolder
+from outlive.operations.search import SearchRequest
 from outlive.operations.start import StartOptions, check_streams, check_words
 from outlive.protocols.jsonrpc.answers import EventName
 from outlive.protocols.jsonrpc.views import Encoding
@@ -169,6 +170,12 @@ class ListParams(ListFilter, kw_only=True, frozen=True):
     tags: dict[str, str] | None = None
     before: str | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
+
+
+class SearchParams(SearchRequest, kw_only=True, frozen=True):
+    """`search`: what is looked for, and in the output of which processes; `tags` as in `list`."""
+
+    tags: dict[str, str] | None = None
 
 
 class ReadParams(ProcessParams, kw_only=True, frozen=True):

@@ -44,12 +44,12 @@ class Pattern:
             )
         self.text = text
         self.is_literal = False
+        is_case_sensitive = any(one.isupper() for one in _UPPER.findall(_ESCAPED.sub("", text)))
         try:
-            # "(?m)": ^ and $ are the ends of lines.
-            self._compiled = _compile(f"(?m){text}", text)
+            self._compiled = compile_lines(text, is_case_sensitive=is_case_sensitive)
         except ValueError:
             self.is_literal = True
-            self._compiled = _compile(re.escape(text), text)
+            self._compiled = compile_lines(re.escape(text), is_case_sensitive=is_case_sensitive)
 
     def lines(self, data: bytes) -> Iterator[tuple[int, int, int]]:
         """Yield each line of `data` that matches: where it begins and ends, and where the match begins."""
@@ -72,7 +72,12 @@ class Pattern:
         return next(self.lines(data), None) is not None
 
 
-def _compile(pattern: str, text: str) -> Any:  # noqa: ANN401 -- re2 has no types
+def compile_lines(pattern: str, *, is_case_sensitive: bool) -> Any:  # noqa: ANN401 -- re2 has no types
+    """Return what searches bytes for a pattern, line by line: `^` and `$` are the ends of a line, and no match reaches over one.
+
+    Raises:
+        ValueError: It is no regular expression of RE2's.
+    """
     import re2  # noqa: PLC0415 -- 25 ms, which a server without a search need not pay
 
     options = re2.Options()
@@ -82,8 +87,8 @@ def _compile(pattern: str, text: str) -> Any:  # noqa: ANN401 -- re2 has no type
         True  # only where a match begins is asked: without groups the fastest engine serves
     )
     options.max_mem = _MEMORY_BYTES
-    options.case_sensitive = any(one.isupper() for one in _UPPER.findall(_ESCAPED.sub("", text)))
+    options.case_sensitive = is_case_sensitive
     try:
-        return re2.compile(pattern.encode(), options)
+        return re2.compile(f"(?m){pattern}".encode(), options)
     except re2.error as error:
         raise ValueError(str(error)) from None

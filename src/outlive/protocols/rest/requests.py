@@ -29,6 +29,7 @@ from outlive.operations.requests import (
     WaitSeconds,
     Words,
 )
+from outlive.operations.search import SearchRequest
 from outlive.operations.services.requests import DownRequest, RestartRequest, UpRequest
 from outlive.operations.start import StartOptions, check_one_way, check_words
 from outlive.protocols.jsonrpc.views import Encoding
@@ -248,6 +249,15 @@ class ListParameters(ListFilter, kw_only=True, frozen=True):
     ] = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
     cursor: Annotated[str | None, Meta(description="`next` of the page before.")] = None
+
+
+class SearchParameters(SearchRequest, kw_only=True, frozen=True):
+    """What is looked for, and in the output of which processes."""
+
+    tag: Annotated[
+        list[Annotated[str, Meta(pattern="^[^=]+=")]] | None,
+        Meta(description="Only in processes with these tags, each as name=value."),
+    ] = None
 
 
 class RemoveParameters(OfProcess, kw_only=True, frozen=True):

@@ -5,35 +5,15 @@ Bytes come from `output_log`, which has redacted them.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest
-from outlive.core.redactions import HiddenSpans, Redactions
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog, totals
+from outlive.store.search.log_lines import SHOWN_BYTES, LogLine, lines_after, lines_before, redacted_around
 
 MAX_TAIL_BYTES = 16 * 1024 * 1024  # from the end: the last lines are looked for within so much
 _BLOCK_BYTES = 64 * 1024  # read at a time when looking backwards
-_SHOWN_BYTES = 8192  # of a line; its offsets are in the answer, so that all of it can be read
-_CONTEXT_BYTES = 64 * 1024  # on each side of a match: the lines around it are looked for within so much
 _NEWLINE = b"\n"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
-    """A line that matches: bytes `offset` to `end` of a stream (0 stdout, 1 stderr), without its newline.
-
-    `data` is at most 8 KiB of it. `before` and `after` are lines of the same stream around it. `redacted`: the number of
-    secrets that are redacted in all of these.
-    """
-
-    stream: int
-    offset: int
-    end: int
-    data: bytes
-    before: tuple[bytes, ...] = ()
-    after: tuple[bytes, ...] = ()
-    redacted: int = 0
 
 
 class LogSearch:
@@ -174,10 +154,10 @@ class LogSearch:
         before: tuple[bytes, ...] = ()
         after: tuple[bytes, ...] = ()
         if self._context:
-            before = self._lines_before(stream, start)
-            after = self._lines_after(stream, end)
+            before = lines_before(self._log, stream, start, self._context)
+            after = lines_after(self._log, stream, end, self._context)
         # The chunk that was just searched mostly holds the line; only a longer line has to be read again.
-        shown = min(end, start + _SHOWN_BYTES)
+        shown = min(end, start + SHOWN_BYTES)
         if chunk is not None and chunk.offset <= start:
             data, hidden = chunk.data[start - chunk.offset : shown - chunk.offset], chunk.hidden
         else:
@@ -189,47 +169,8 @@ class LogSearch:
             data=data,
             before=before,
             after=after,
-            redacted=self._redacted(stream, start, shown, hidden, before, after, end),
+            redacted=redacted_around(self._log, stream, (start, shown, end), hidden, before, after),
         )
-
-    def _redacted(
-        self,
-        stream: int,
-        start: int,
-        shown: int,
-        hidden: HiddenSpans,
-        before: tuple[bytes, ...],
-        after: tuple[bytes, ...],
-        end: int,
-    ) -> int:
-        """Count the secrets in a line and in the lines around it (counted as if no line were cut)."""
-        redactions = Redactions()
-        if before:
-            begin = max(0, start - sum(len(line) + 1 for line in before))
-            redactions.count(stream, begin, start, self._log.look(stream, start - begin, begin)[1])
-        redactions.count(stream, start, shown, hidden)
-        if after:
-            size = sum(len(line) + 1 for line in after)
-            redactions.count(stream, end + 1, end + 1 + size, self._log.look(stream, size, end + 1)[1])
-        return redactions.total
-
-    def _lines_before(self, stream: int, start: int) -> tuple[bytes, ...]:
-        begin = max(0, start - _CONTEXT_BYTES)
-        gap = self._log.gap(stream)
-        if gap is not None and begin < gap[1] <= start:
-            begin = gap[1]
-        if begin == start:
-            return ()
-        lines = self._log.pread(stream, start - begin, begin).split(_NEWLINE)[:-1]
-        # The first piece is the end of a longer line, unless it begins where the log does.
-        whole = lines if begin == 0 or (gap is not None and begin == gap[1]) else lines[1:]
-        return tuple(line[:_SHOWN_BYTES] for line in whole[-self._context :])
-
-    def _lines_after(self, stream: int, end: int) -> tuple[bytes, ...]:
-        lines = self._log.pread(stream, _CONTEXT_BYTES, end + 1).split(_NEWLINE)
-        # The last piece counts as a line if it is not empty; it may then be the first part of one.
-        whole = lines if lines[-1] else lines[:-1]
-        return tuple(line[:_SHOWN_BYTES] for line in whole[: self._context])
 
 
 class _LineScan:
