@@ -11,6 +11,7 @@ SENTENCES: Mapping[str, str] = {
     "U.log": "The page shows a log of any size at its end, its beginning and any place between, fetching what is in sight, and goes on after a kill.",
     "U.log.tools": "The page goes to a line, folds marked steps, shows times, finds a text, links chosen lines, and saves a log raw or as clean text.",
     "U.log.hidden": "A page that is hidden, or shows what has ended and changes no more, asks the server for no output.",
+    "U.search": "The page searches all output its caller may read, shows matches as they are found, stops when told to, keeps the query in its address, and leads to the byte.",
     "U.approvals": "The page shows what waits for approval, as it would run, and approves exactly that or denies it with a sentence; for admins alone.",
     "U.questions": "The page shows what waits for input and sends an answer to the process alone; a password is shown nowhere.",
     "U.timeline": "The page shows a day or an hour as one sentence, what failed first, and a bar for each process; times without a server are marked; day, hour and project are in the address.",

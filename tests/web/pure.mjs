@@ -7,6 +7,7 @@ import { linesOf, piecesOf, spansOf } from "./page/log/log_model.js";
 import { filtered, offered, tagChanges, tagText } from "./page/list/list_model.js";
 import { leftBehind, startedBy, treeOf } from "./page/list/tree_model.js";
 import { drawn } from "./page/base/rows.js";
+import { addressOf, pieces as piecesOfMatch, plain, requestOf } from "./page/search/search.js";
 import { duration, quoted, size, spelled, stateOf } from "./page/base/words.js";
 
 const bytes = (text) => new TextEncoder().encode(text);
@@ -166,4 +167,15 @@ test("only rows in sight are drawn, and some beside them", () => {
   assert.deepEqual(drawn({ count: 5000, height: 50, top: 100_000, view: 500 }), { first: 1992, last: 2018 });
   assert.deepEqual(drawn({ count: 3, height: 50, top: 9000, view: 500 }), { first: 0, last: 3 });
   assert.deepEqual(drawn({ count: 0, height: 50, top: 0, view: 500 }), { first: 0, last: 0 });
+});
+
+test("a search's address says what is asked for, and a match leads to its line", () => {
+  assert.equal(requestOf({}), null);
+  assert.deepEqual(requestOf({ q: "a.b", regex: "1" }), { text: "a.b", regex: true, ignore_case: true, project: null, context: 2, limit: 100 });
+  assert.equal(requestOf({ q: "A", case: "1", project: "/srv" }).ignore_case, false);
+  const match = { process_id: "01k", type: "stdout", line: "gr\u00fc\u00df needle end", line_from: 90, offset: 90, end: 108, hit: 97, hit_end: 103, at: 1097, before: [], after: [] };
+  assert.equal(addressOf(match), "#/log/01k?at=1090");
+  assert.equal(addressOf({ ...match, hit: 90_097, at: 91_097 }), "#/log/01k?at=91097");
+  assert.deepEqual(piecesOfMatch(match), ["gr\u00fc\u00df ", "needle", " end"]);
+  assert.equal(plain("\x1b[31mred\x1b[0m\x07 \x1b]0;title\x07end"), "red end");
 });

@@ -13,7 +13,7 @@ from tests.vscode.installed import skip_or_fail
 _ASSETS = ROOT / "src/outlive/frontends/web/assets"
 
 
-@pytest.mark.promise("U.list", "U.log", "U.approvals")
+@pytest.mark.promise("U.list", "U.log", "U.approvals", "U.search")
 @pytest.mark.parametrize("tests", sorted(one.name for one in (ROOT / "tests/web").glob("pure*.mjs")))
 def test_the_pages_pure_modules_decide_as_their_tests_say(tmp_path: Path, tests: str) -> None:
     reason = None if shutil.which("node") else "no Node is installed (Debian: apt-get install nodejs)"

@@ -11,6 +11,7 @@ import { followProcesses } from "./base/processes.js";
 import { followQuestions, questions } from "./questions/questions.js";
 import { QuestionsView } from "./questions/questions_view.js";
 import { dial, link, scope } from "./base/rpc.js";
+import { SearchView } from "./search/search_view.js";
 import { TerminalView } from "./terminals/terminal_view.js";
 import { followTimeline } from "./timeline/timeline.js";
 import { TimelineView } from "./timeline/timeline_view.js";
@@ -21,7 +22,16 @@ const root = /** @type {HTMLElement} */ (document.getElementById("app"));
 const hasToken = signal(token() !== null);
 
 /** @type {Map<string, () => unknown>} By their name in the address. */
-const VIEWS = new Map(Object.entries({ list: ListView, log: LogView, approvals: ApprovalsView, questions: QuestionsView, terminal: TerminalView, timeline: TimelineView, machine: MachineView }));
+const VIEWS = new Map(Object.entries({
+  list: ListView,
+  log: LogView,
+  search: SearchView,
+  approvals: ApprovalsView,
+  questions: QuestionsView,
+  terminal: TerminalView,
+  timeline: TimelineView,
+  machine: MachineView,
+}));
 
 function App() {
   if (!hasToken.value) return html`<${TokenForm} />`;
@@ -29,6 +39,7 @@ function App() {
       <a class="home" href="#/list">outlive</a>
       <nav aria-label="Views">
         <${Tab} view="list" text="Processes" count=${0} />
+        <${Tab} view="search" text="Search" count=${0} />
         ${decides() && html`<${Tab} view="approvals" text="Approvals" count=${approvals.value.length} />`}
         ${["run", "admin"].includes(scope.value) && html`<${Tab} view="questions" text="Questions" count=${questions.value.size} />`}
         <${Tab} view="timeline" text="Timeline" count=${0} />
