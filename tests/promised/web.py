@@ -16,6 +16,7 @@ SENTENCES: Mapping[str, str] = {
     "U.questions": "The page shows what waits for input and sends an answer to the process alone; a password is shown nowhere.",
     "U.timeline": "The page shows a day or an hour as one sentence, what failed first, and a bar for each process; times without a server are marked; day, hour and project are in the address.",
     "U.machine": "The page shows starts, failures and output over time and by project, as charts and tables, what lives takes, and what takes the disk.",
+    "U.audit": "The page shows what the audit log says of a process, to callers with the scope admin alone.",
     "U.terminal": "The page opens terminals, and goes on at the exact byte when the server was killed; a page of the scope read types nothing.",
     "U.code": "A code opens the page once, within 60 s, and gives it a token that is listed, can be revoked, and ends after 12 h.",
     "U.code.who": "Only the user of this machine gets a code: over the Unix socket, without a token, from outside of every command of ours.",

@@ -2,6 +2,7 @@
 // One process's output: its beginning, its end, and everything between; what of it is chosen, found, saved and copied.
 import { formatPlace, place, refine } from "../base/address.js";
 import { Controls, attempt } from "../base/controls.js";
+import { AuditEntries } from "../details/audit_entries.js";
 import { processOf, version } from "../base/processes.js";
 import { Rows } from "../base/rows.js";
 import { html } from "../base/ui.js";
@@ -58,6 +59,7 @@ export function LogView() {
       <${Rows} count=${rows.length} height=${LINE_PX} label="Lines of output" onScrolled=${scrolled} onPlace=${scrollIn}
         row=${(/** @type {number} */ index) => html`<${LogLine} key=${index} row=${rows[index]} />`} />
     </div>
+import { AuditEntries } from "../details/audit_entries.js";
   </section>`;
 }
 

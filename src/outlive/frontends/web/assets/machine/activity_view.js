@@ -5,7 +5,7 @@ import { projects } from "../base/processes.js";
 import { request } from "../base/rpc.js";
 import { html } from "../base/ui.js";
 import { duration, size } from "../base/words.js";
-import { asked } from "./asked.js";
+import { asked } from "../base/asked.js";
 import { Chart } from "./chart.js";
 import { columnsOf, spanAsked, SPANS, sumOf } from "./machine_model.js";
 import { usage } from "./usage.js";

@@ -4,7 +4,7 @@ import { place } from "../base/address.js";
 import { request } from "../base/rpc.js";
 import { html } from "../base/ui.js";
 import { duration, size } from "../base/words.js";
-import { asked } from "./asked.js";
+import { asked } from "../base/asked.js";
 
 /** @typedef {{project: string | null, processes: number, running: number, bytes: number, reclaimable_bytes: number}} Share */
 /** @typedef {{rule: "age" | "count" | "size", limit: number | null, used: number, processes: number, bytes: number, next_at?: string}} Rule */

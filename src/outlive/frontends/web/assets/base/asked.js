@@ -1,8 +1,8 @@
 // @ts-check
 // What a part of the page asks for while it is looked at: again when the address means something else, after a lost connection, and now and then.
-import { attempt } from "../base/controls.js";
-import { link } from "../base/rpc.js";
-import { effect, signal } from "../base/ui.js";
+import { attempt } from "./controls.js";
+import { link } from "./rpc.js";
+import { effect, signal } from "./ui.js";
 
 /**
  * @template T
