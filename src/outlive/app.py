@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp
 
 from outlive import __version__
-from outlive.config import Settings
+from outlive.config import EffectiveSetting, Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
 from outlive.docker_mode import remove_when_closed
@@ -85,6 +85,7 @@ class Application:
         *,
         working_folder: str,
         ports: Mapping[str, int] = MappingProxyType({}),
+        effective: Iterable[EffectiveSetting] = (),
         extend_mcp: Callable[[Any], None] | None = None,
     ) -> None:
         """Build everything; nothing is opened.
@@ -94,6 +95,7 @@ class Application:
             layout: The state folder.
             working_folder: Where commands run by default.
             ports: Where each frontend listens, by its name; those that are not there listen at no TCP port.
+            effective: The settings for people, with where each came from.
             extend_mcp: Adds handlers to the MCP SDK's server; the conformance suite's fixtures come in here.
         """
         self._settings = settings
@@ -105,6 +107,7 @@ class Application:
             settings, layout, working_folder=working_folder, redactor=redactor
         )
         self._engine = engine
+        engine.reports.show_settings(effective)
         self._process_log = ProcessLog()
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
@@ -216,8 +219,7 @@ class Application:
             self._stack.callback(self._engine.events.subscribe(self._audit.note, kinds=audited_kinds()))
             self._engine.events.witness_with(self._audit.witness)
         self._stack.callback(self._process_log.flush)
-        hear = self._engine.events.subscribe
-        self._stack.callback(hear(self._learn, kinds=(KeeperConnected,)))
+        self._stack.callback(engine.events.subscribe(self._learn, kinds=(KeeperConnected,)))
         self._stack.callback(self._engine.events.subscribe(self._process_log.note, kinds=logged_kinds()))
         self._stack.callback(self._engine.events.subscribe(self._metrics.note, kinds=tuple(counted_kinds())))
         self._telemetry = telemetry(engine, self._layout, settings, os.environ)

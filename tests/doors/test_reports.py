@@ -1,5 +1,6 @@
 """What happened in a span of time, at every door: counted of the caller's own processes, beside the audit log for admins."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,7 +9,7 @@ import msgspec
 import pytest
 
 from outlive.client import AccessDenied, Client
-from outlive.operations.reports import AuditPage, StatisticsAnswer
+from outlive.operations.reports import AuditPage, ChecksAnswer, SettingsAnswer, StatisticsAnswer
 from tests.docs.wire import Wire
 from tests.keeper.client import until
 from tests.rest.rest_caller import Query, RestCaller
@@ -147,3 +148,50 @@ def test_another_principal_is_counted_nothing_and_reads_no_audit_log(served: Out
         assert other.server.statistics()["projects"] == []
         with pytest.raises(AccessDenied):
             other.server.audit()
+
+
+@pytest.mark.promise("A.settings")
+def test_an_admin_sees_the_settings_in_effect_with_their_places_and_no_secret(tmp_path: Path) -> None:
+    words = ["--retention", "3d", "--mcp-api-key", "hunter2-hunter2", "--allowed-commands", "bash,make"]
+    with OutliveServer(tmp_path / "state", args=words, env={"OUTLIVE_GRACE": "7s"}) as served:
+        with Client(served.state_dir, start_server=False) as client:
+            answer = client.server.settings()
+        assert "hunter2" not in str(answer)
+        found = {one.key: one for one in msgspec.convert(answer, SettingsAnswer).settings}
+        assert (found["retention"].value, found["retention"].source, found["retention"].place) == (
+            "3d",
+            "flag",
+            "--retention",
+        )
+        assert (found["grace"].value, found["grace"].source, found["grace"].place) == (
+            "7s",
+            "environment",
+            "OUTLIVE_GRACE",
+        )
+        assert (found["mcp_api_key"].value, found["output_limit"].source) == ("(hidden)", "default")
+        shown = json.loads(run_outlive("config", "show", "--json", state_dir=served.state_dir).stdout)
+        assert found.keys() == shown.keys()
+
+
+@pytest.mark.promise("A.checks")
+def test_an_admin_sees_what_doctor_finds_where_the_server_runs(served: OutliveServer) -> None:
+    with Client(served.state_dir, start_server=False) as client:
+        answer = msgspec.convert(client.server.checks(), ChecksAnswer)
+    found = {one.name: one for one in answer.checks}
+    assert found["splice"].ok
+    assert found["splice"].importance == "required"
+    shown = json.loads(run_outlive("doctor", "--json", state_dir=served.state_dir).stdout)
+    assert found.keys() == {one["name"] for one in shown["checks"]}
+    assert answer.state_dir == shown["state_dir"]
+
+
+@pytest.mark.promise("A.settings", "A.checks")
+@pytest.mark.parametrize("path", ["/v1/settings", "/v1/checks"])
+def test_a_caller_without_the_scope_admin_sees_neither_settings_nor_checks(
+    served: OutliveServer, path: str
+) -> None:
+    asking = RestCaller(served.rest_url)
+    assert asking.send("GET", path).json["slug"] == "scope_missing"
+    made = run_outlive("token", "create", "--as-user", "--scope", "admin", state_dir=served.state_dir)
+    as_admin = {"Authorization": f"Bearer {made.stdout.strip()}"}
+    assert asking.send("GET", path, headers=as_admin).status == 200

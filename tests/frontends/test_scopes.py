@@ -34,8 +34,8 @@ _LOOKS = {
     "terminal_read",
     "services_list",
 }
-_DECIDES = {"approvals", "approve", "deny", "audit"}
-_FOR_ADMINS = ("/v1/approvals", "/v1/audit")
+_DECIDES = {"approvals", "approve", "deny", "audit", "settings", "checks"}
+_FOR_ADMINS = ("/v1/approvals", "/v1/audit", "/v1/settings", "/v1/checks")
 
 
 @pytest.mark.promise("A.scope")

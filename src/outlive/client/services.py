@@ -158,6 +158,23 @@ class AsyncServerFacts:
         """
         return await self._link.request("audit", wanted)
 
+    async def settings(self) -> Mapping[str, Any]:
+        """Return the settings in effect and where each comes from: the members of GET /v1/settings (docs/rest.md).
+
+        Raises:
+            AccessDenied: The caller is no administrator.
+        """
+        return await self._link.request("settings", {})
+
+    async def checks(self) -> Mapping[str, Any]:
+        """Return what `outlive doctor` finds where the server runs: the members of GET /v1/checks (docs/rest.md).
+
+        Raises:
+            AccessDenied: The caller is no administrator.
+            BackendUnavailable: It gave no answer.
+        """
+        return await self._link.request("checks", {})
+
 
 class ServerFacts:
     """`AsyncServerFacts` for programs without an event loop."""
@@ -169,6 +186,8 @@ class ServerFacts:
     disk = blocking(AsyncServerFacts.disk)
     statistics = blocking(AsyncServerFacts.statistics)
     audit = blocking(AsyncServerFacts.audit)
+    settings = blocking(AsyncServerFacts.settings)
+    checks = blocking(AsyncServerFacts.checks)
 
 
 TerminalCall = Literal["list", "create", "execute", "read", "write", "resize", "close"]

@@ -5,16 +5,26 @@ library, because every start of a server waits until the settings are resolved (
 """
 
 from outlive.config.options import Option
-from outlive.config.resolution import ConfigFile, Origin, Resolution, misspelt_names, resolve
+from outlive.config.resolution import (
+    ConfigFile,
+    EffectiveSetting,
+    Origin,
+    Resolution,
+    effective_settings,
+    misspelt_names,
+    resolve,
+)
 from outlive.config.settings import OPTIONS, Settings
 
 __all__ = [
     "OPTIONS",
     "ConfigFile",
+    "EffectiveSetting",
     "Option",
     "Origin",
     "Resolution",
     "Settings",
+    "effective_settings",
     "misspelt_names",
     "resolve",
 ]

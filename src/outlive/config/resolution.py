@@ -172,6 +172,35 @@ class Resolution:
         return {name: origin.source for name, origin in self.origins.items()}
 
 
+HIDDEN = "(hidden)"  # what is shown of a secret; whether there is one, its origin tells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveSetting:
+    """An option as it is in effect: its key in a configuration file, its value as text, where that came from, what it is for."""
+
+    key: str
+    value: str
+    source: Source
+    place: str
+    help: str
+
+
+def effective_settings(resolution: Resolution) -> tuple[EffectiveSetting, ...]:
+    """Return every option in the table's order; a secret's value is not among them."""
+    rows = [(option, resolution.origins[option.name]) for option in OPTIONS]
+    return tuple(
+        EffectiveSetting(
+            key=option.key,
+            value=HIDDEN if option.is_secret and origin.text else origin.text,
+            source=origin.source,
+            place=origin.place,
+            help=option.sentence,
+        )
+        for option, origin in rows
+    )
+
+
 def resolve(
     flags: Mapping[str, str],
     environ: Mapping[str, str],

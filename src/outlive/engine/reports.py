@@ -1,16 +1,23 @@
-"""`Reports`: what the caller's processes did in a span of time, and what the audit log says.
+"""`Reports`: what the caller's processes did in a span of time, what the audit log says, which settings count, what a check finds.
 
 Counted are records that the registry has: nothing samples anything. Counting is pure (`count_records`); a page of a thousand records costs it some
 milliseconds in a thread, and the event loop nothing.
 """
 
 import asyncio
+import contextlib
+import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any
 
+import msgspec
+
+from outlive.config import EffectiveSetting
+from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import NOT_ENDED
 from outlive.core.process import ProcessRecord, status_of
@@ -18,8 +25,11 @@ from outlive.engine.queries import Queries
 from outlive.operations.reports import (
     AuditPage,
     AuditRequest,
+    ChecksAnswer,
     Outage,
     ProjectCounts,
+    SettingsAnswer,
+    SettingView,
     Span,
     StatisticsAnswer,
     StatisticsBucket,
@@ -30,16 +40,46 @@ from outlive.store.audit.audit_pages import Away, read_outages, read_page
 from outlive.store.rows import ProcessFilter
 
 _PAGE = 1000  # records of one question to the registry: some milliseconds
+_CHECK_S = 30.0  # a doctor on a busy machine: it starts some programs
+_CHECKED_S = 10.0  # a page that is looked at asks again
 MOST_RECORDS = 50_000  # five times what retention keeps by default; some two seconds of a thread
 
 
 class Reports:
-    """Answers `statistics` and `audit`. On the engine's loop only."""
+    """Answers `statistics`, `audit`, `settings` and `checks`. On the engine's loop only."""
 
     def __init__(self, layout: Layout, *, queries: Queries) -> None:
         """Take where the audit log lies, and what knows processes."""
         self._layout = layout
         self._queries = queries
+        self._settings: tuple[SettingView, ...] = ()
+        self._checking = asyncio.Lock()
+        self._checked: tuple[float, ChecksAnswer] | None = None
+
+    def show_settings(self, effective: Iterable[EffectiveSetting]) -> None:
+        """Take the settings that are in effect, once, before the first question."""
+        self._settings = tuple(
+            SettingView(key=one.key, value=one.value, source=one.source, place=one.place, help=one.help)
+            for one in effective
+        )
+
+    def settings(self) -> SettingsAnswer:
+        """Return every setting of this server, as it was started; no secret's value is among them."""
+        return SettingsAnswer(settings=list(self._settings))
+
+    async def checks(self) -> ChecksAnswer:
+        """Return what `outlive doctor` finds on this machine, at most ten seconds old.
+
+        In a process of its own: what is tried out (signals, a subreaper, a group of processes) must not happen in a server.
+
+        Raises:
+            BackendUnavailable: `timeout`: it has not ended in half a minute, or says nothing that can be read.
+        """
+        async with self._checking:  # asked for twice at once, it is done once
+            now = time.monotonic()
+            if self._checked is None or now - self._checked[0] > _CHECKED_S:
+                self._checked = (now, await _check(self._layout.root))
+            return self._checked[1]
 
     async def statistics(self, principal: str, asked: StatisticsRequest) -> StatisticsAnswer:
         """Return what a principal's processes did.
@@ -83,6 +123,27 @@ class Reports:
             limit=asked.limit + 1,
         )
         return AuditPage(entries=found[: asked.limit], more=len(found) > asked.limit)
+
+
+async def _check(state_dir: str) -> ChecksAnswer:
+    words = (sys.executable, "-m", "outlive", "doctor", "--json", "--state-dir", state_dir)
+    doctor = await asyncio.create_subprocess_exec(
+        *words,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(_CHECK_S):
+            said, _ = await doctor.communicate()
+        return msgspec.json.decode(said, type=ChecksAnswer)
+    except (TimeoutError, msgspec.DecodeError) as error:
+        text = "`outlive doctor` gave no answer."
+        raise BackendUnavailable("timeout", text, hint="Try it at the machine's own command line.") from error
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # mostly it has ended
+            doctor.kill()
+        await asyncio.shield(doctor.wait())
 
 
 def _as_entered(name: str, text: str) -> str:

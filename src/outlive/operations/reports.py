@@ -1,11 +1,11 @@
-"""What is asked about a span of time, and what is answered: `statistics` over processes, and pages of the audit log. Pure.
+"""What operators ask, and what is answered: `statistics` of a span of time, the audit log, settings, checks. Pure.
 
 The same at every door. Times are RFC 3339 with a zone; a span is bounded on both sides, so that no question is about everything.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -162,3 +162,39 @@ class AuditPage(AnswerMembers, kw_only=True, frozen=True):
         ),
     ]
     more: Annotated[bool, Meta(description="Older ones follow.")]
+
+
+class SettingView(AnswerMembers, kw_only=True, frozen=True):
+    """One setting of the server, as it was started."""
+
+    key: Annotated[str, Meta(description="As a configuration file has it.")]
+    value: Annotated[str, Meta(description="As text; `(hidden)` for a secret that is set.")]
+    source: Literal["flag", "environment", "operator", "project", "user", "system", "default"]
+    place: Annotated[str, Meta(description="The flag, the variable, or the file with its key.")]
+    help: str
+
+
+class SettingsAnswer(AnswerMembers, kw_only=True, frozen=True):
+    """The settings in effect."""
+
+    settings: list[SettingView]
+
+
+class CheckView(AnswerMembers, kw_only=True, frozen=True):
+    """One thing that outlive stands on, tried out."""
+
+    name: str
+    ok: bool
+    importance: Literal["required", "optional", "fact"]
+    detail: str
+    consequence: Annotated[str, Meta(description="What happens without it.")]
+    cure: Annotated[str, Meta(description="What to install or to set.")]
+
+
+class ChecksAnswer(AnswerMembers, kw_only=True, frozen=True):
+    """What `outlive doctor` finds where the server runs, at most ten seconds old."""
+
+    version: str
+    state_dir: str
+    ok: Annotated[bool, Meta(description="Nothing is missing that outlive cannot do without.")]
+    checks: list[CheckView]

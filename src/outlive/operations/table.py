@@ -94,6 +94,8 @@ _ALL = (
         StatisticsRequest,
     ),
     _decides("audit", "Return entries of the audit log, newest first.", AuditRequest),
+    _decides("settings", "Return the settings in effect, and where each comes from."),
+    _decides("checks", "Try out what outlive stands on, as `outlive doctor` does."),
     _reads("ui_code", "Make a file that opens the page of the caller's processes in a browser, once."),
     _reads("health", "Say how the server is."),
 )

@@ -5,11 +5,9 @@ from collections.abc import Mapping
 
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, switch, takes
-from outlive.config import OPTIONS, Option, Origin, resolve
+from outlive.config import EffectiveSetting, effective_settings, resolve
 from outlive.discovery.config_files import read_config_files
 from outlive.discovery.state_folder import working_folder
-
-_HIDDEN = "(hidden)"
 
 
 @takes(STATE_DIR, switch("--origin", about="Tell where each value came from, too."), JSON)
@@ -33,20 +31,15 @@ def _show(flags: Mapping[str, str], *, with_origin: bool, as_json: bool) -> None
     folder = working_folder()
     files = read_config_files(os.environ, working_folder=folder, say=say)
     resolution = resolve(flags, os.environ, working_folder=folder, files=files)
-    rows = [(option, resolution.origins[option.name]) for option in OPTIONS]
+    rows = effective_settings(resolution)
     if as_json:
-        show_json({option.key: _document(option, origin, with_origin=with_origin) for option, origin in rows})
+        show_json({one.key: _document(one, with_origin=with_origin) for one in rows})
         return
-    width = max(len(option.key) for option in OPTIONS)
-    for option, origin in rows:
-        line = f"{option.key:<{width}} = {_value(option, origin)}"
-        show(f"{line}  # {origin.source}: {origin.place}" if with_origin else line)
+    width = max(len(one.key) for one in rows)
+    for one in rows:
+        line = f"{one.key:<{width}} = {one.value}"
+        show(f"{line}  # {one.source}: {one.place}" if with_origin else line)
 
 
-def _document(option: Option, origin: Origin, *, with_origin: bool) -> object:
-    value = _value(option, origin)
-    return {"value": value, "source": origin.source, "place": origin.place} if with_origin else value
-
-
-def _value(option: Option, origin: Origin) -> str:
-    return _HIDDEN if option.is_secret and origin.text else origin.text
+def _document(one: EffectiveSetting, *, with_origin: bool) -> object:
+    return {"value": one.value, "source": one.source, "place": one.place} if with_origin else one.value

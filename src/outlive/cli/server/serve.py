@@ -17,7 +17,15 @@ from datetime import UTC, datetime
 from outlive.cli.output import say
 from outlive.cli.parameters import Parameter, about_option, switch, takes
 from outlive.cli.parameters import option as flag
-from outlive.config import OPTIONS, Option, Resolution, Settings, misspelt_names, resolve
+from outlive.config import (
+    OPTIONS,
+    Option,
+    Resolution,
+    Settings,
+    effective_settings,
+    misspelt_names,
+    resolve,
+)
 from outlive.config.options import parse_words
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
@@ -121,7 +129,13 @@ def run(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
         from outlive.cli.server.server_process import collect_sometimes, run_server  # noqa: PLC0415
 
         collect_sometimes()
-        return run_server(resolution.settings, layout, listeners, working_folder=folder)
+        return run_server(
+            resolution.settings,
+            layout,
+            listeners,
+            working_folder=folder,
+            effective=effective_settings(resolution),
+        )
 
 
 def _resolution(flags: Mapping[str, str], folder: str, *, is_self_started: bool) -> Resolution:

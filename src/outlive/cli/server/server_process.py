@@ -24,7 +24,7 @@ from outlive import __version__
 from outlive.app import Application, redactor_of
 from outlive.cli.output import say, show_json
 from outlive.cli.server.keeper_run import Notifier
-from outlive.config import Settings
+from outlive.config import EffectiveSetting, Settings
 from outlive.core.layout import Layout
 from outlive.discovery.ownership import Ownership
 from outlive.discovery.server_lock import HAND_OVER
@@ -85,7 +85,14 @@ _FORCED = 130  # 128 + SIGINT, as shells count
 _TRY = '{"jsonrpc":"2.0","id":1,"method":"execute","params":{"command":"date"}}'
 
 
-def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, working_folder: str) -> int:
+def run_server(
+    settings: Settings,
+    layout: Layout,
+    listeners: Listeners,
+    *,
+    working_folder: str,
+    effective: Sequence[EffectiveSetting],
+) -> int:
     """Serve until SIGINT or SIGTERM; return the exit code.
 
     Raises:
@@ -104,7 +111,9 @@ def run_server(settings: Settings, layout: Layout, listeners: Listeners, *, work
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         notifier = Notifier(os.environ)
-        app = Application(settings, layout, working_folder=working_folder, ports=listeners.ports)
+        app = Application(
+            settings, layout, working_folder=working_folder, ports=listeners.ports, effective=effective
+        )
         tls = None
         if settings.tls_cert:
             tls = server_context(settings.tls_cert, settings.tls_key, settings.tls_client_ca)

@@ -1,4 +1,4 @@
-"""/v1/statistics and /v1/audit: what happened. What each takes and gives stands in `operations.reports`, the same at every door."""
+"""/v1/statistics, /v1/audit, /v1/settings and /v1/checks: what operators ask. What each takes and gives stands in `operations.reports`, the same at every door."""
 
 import msgspec
 
@@ -15,4 +15,16 @@ async def statistics(call: RestCall, asked: StatisticsRequest) -> Members:
 async def audit(call: RestCall, asked: AuditRequest) -> Members:
     """Return entries of the audit log, newest first; for admins only."""
     found: Members = msgspec.to_builtins(await call.engine.reports.audit(asked))
+    return found
+
+
+async def settings(call: RestCall) -> Members:
+    """Return the settings in effect, and where each comes from, without secrets; for admins only."""
+    found: Members = msgspec.to_builtins(call.engine.reports.settings())
+    return found
+
+
+async def checks(call: RestCall) -> Members:
+    """Return what `outlive doctor` finds where the server runs; for admins only. It takes some seconds."""
+    found: Members = msgspec.to_builtins(await call.engine.reports.checks())
     return found

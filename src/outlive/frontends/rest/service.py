@@ -25,7 +25,7 @@ from outlive.frontends.rest.routes import WEBSOCKET, Members, RestCall, RestCont
 from outlive.frontends.rest.search import LINES, search
 from outlive.operations import answers as shared
 from outlive.operations.controls import CONTROLS
-from outlive.operations.reports import AuditPage, StatisticsAnswer
+from outlive.operations.reports import AuditPage, ChecksAnswer, SettingsAnswer, StatisticsAnswer
 from outlive.operations.schemas import Schema, reference
 from outlive.operations.services.requests import StackList
 from outlive.policy.access import Scope
@@ -132,6 +132,8 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("GET", "/v1/disk", "disk", processes.disk, shared.DiskUsageAnswer),
     RestRoute("GET", "/v1/statistics", "statistics", reports.statistics, StatisticsAnswer),
     RestRoute("GET", "/v1/audit", "audit", reports.audit, AuditPage),
+    RestRoute("GET", "/v1/settings", "settings", reports.settings, SettingsAnswer),
+    RestRoute("GET", "/v1/checks", "checks", reports.checks, ChecksAnswer),
     RestRoute("GET", "/v1/approvals", "approvals", processes.approvals, shared.Approvals),
     RestRoute("POST", f"{_APPROVAL}/approve", "approve", processes.approve, _VIEW, (*_STATE, *_DISK)),
     RestRoute("POST", f"{_APPROVAL}/deny", "deny", processes.deny, _VIEW, _STATE),

@@ -55,11 +55,11 @@ export function LogView() {
     <${Places} isBelow=${isBelow} />
     <${Tools} id=${id} />
     <${Chosen} id=${id} />
+    <${AuditEntries} />
     <div class="log-lines" onKeyDown=${keys}>
       <${Rows} count=${rows.length} height=${LINE_PX} label="Lines of output" onScrolled=${scrolled} onPlace=${scrollIn}
         row=${(/** @type {number} */ index) => html`<${LogLine} key=${index} row=${rows[index]} />`} />
     </div>
-import { AuditEntries } from "../details/audit_entries.js";
   </section>`;
 }
 
