@@ -17,6 +17,8 @@ SENTENCES: Mapping[str, str] = {
     "U.timeline": "The page shows a day or an hour as one sentence, what failed first, and a bar for each process; times without a server are marked; day, hour and project are in the address.",
     "U.machine": "The page shows starts, failures and output over time and by project, as charts and tables, what lives takes, and what takes the disk.",
     "U.audit": "The page shows what the audit log says of a process, to callers with the scope admin alone.",
+    "U.groups": "The page shows groups and projects with what waits for its turn, and pauses, resumes and stops all of one at the second click.",
+    "U.settings": "The page shows the settings in effect and what a check finds to callers with the scope admin alone, and which other servers are reached.",
     "U.terminal": "The page opens terminals, and goes on at the exact byte when the server was killed; a page of the scope read types nothing.",
     "U.code": "A code opens the page once, within 60 s, and gives it a token that is listed, can be revoked, and ends after 12 h.",
     "U.code.who": "Only the user of this machine gets a code: over the Unix socket, without a token, from outside of every command of ours.",

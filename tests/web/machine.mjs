@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { columnsOf, groupsOf, marksOf, processorsOf, spanAsked, sumOf } from "./page/machine/machine_model.js";
+import { actedOn, columnsOf, groupsOf, marksOf, placesOf, processorsOf, spanAsked, sumOf } from "./page/machine/machine_model.js";
 
 const process = (members) => ({ process_id: "01a", state: "running", descendants: 0, group: "night", project: "/srv", ...members });
 
@@ -49,4 +49,22 @@ test("groups with a line come first, and a line is in the order of turns", () =>
   assert.deepEqual(groups[0].queued.map((one) => one.process_id), ["01y", "01z"]);
   assert.deepEqual([groups[1].paused.length, groups[1].running.length], [1, 0]);
   assert.deepEqual(groupsOf(all, "project").map((one) => one.name), ["/srv"]);
+});
+
+test("what is done to a group is done to those it makes sense for", () => {
+  const [group] = groupsOf([
+    process({ process_id: "01a" }), process({ process_id: "01b", state: "paused" }), process({ process_id: "01c", state: "queued" }),
+    process({ process_id: "01d", state: "stopping" }), process({ process_id: "01e", state: "exited", descendants: 1 }),
+  ], "group");
+  const ids = (deed) => actedOn(group, deed).map((one) => one.process_id);
+  assert.deepEqual(ids("PAUSE"), ["01a"]);
+  assert.deepEqual(ids("RESUME"), ["01b"]);
+  assert.deepEqual(ids("CANCEL"), ["01c", "01b", "01a", "01e"], "what waits first: else it would begin in a place that becomes free");
+});
+
+test("what lives is listed by place and container, this machine first", () => {
+  const places = placesOf([
+    process({ location: { backend: "north" } }), process({}), process({ location: { backend: "docker", image: "debian", container: "o-1" } }), process({}),
+  ]);
+  assert.deepEqual(places.map((one) => [one.backend, one.container, one.processes.length]), [["", "", 2], ["docker", "o-1", 1], ["north", "", 1]]);
 });

@@ -86,6 +86,33 @@ export function groupsOf(processes, by) {
   return [...found.values()].sort((a, b) => Number(b.queued.length > 0) - Number(a.queued.length > 0) || a.name.localeCompare(b.name));
 }
 
+/** @typedef {"PAUSE" | "RESUME" | "CANCEL"} Deed As `control` calls it. */
+
+/** @param {Group} group @param {Deed} deed @returns {Process[]} What it makes sense for: nothing that waits is paused, since none of it runs. */
+export function actedOn({ running, paused, queued }, deed) {
+  if (deed === "PAUSE") return running.filter((one) => one.state === "running");
+  return deed === "RESUME" ? paused : [...queued, ...paused, ...running.filter((one) => one.state !== "stopping")];
+}
+
+/** @typedef {{backend: string, image?: string, container?: string}} Location */
+
+/**
+ * @param {Iterable<Process & {location?: Location}>} processes
+ * @returns {{backend: string, container: string, image: string, processes: Process[]}[]} By place and container; this machine ("") first.
+ */
+export function placesOf(processes) {
+  /** @type {Map<string, {backend: string, container: string, image: string, processes: Process[]}>} */
+  const found = new Map();
+  for (const one of processes) {
+    const { backend = "", image = "", container = "" } = one.location ?? {};
+    const key = JSON.stringify([backend, container]);
+    const there = found.get(key) ?? { backend, container, image, processes: [] };
+    found.set(key, there);
+    there.processes.push(one);
+  }
+  return [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, one]) => one);
+}
+
 /**
  * @param {{cpu: number, memory_bytes: number, at: number}} now
  * @param {{cpu: number, at: number} | undefined} before
