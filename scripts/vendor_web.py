@@ -48,6 +48,9 @@ PACKAGES = (
     ),
     VendoredPackage(name="@xterm/addon-fit", version="0.11.0", files={"lib/addon-fit.mjs": "addon-fit.mjs"}),
     VendoredPackage(
+        name="@xterm/addon-search", version="0.16.0", files={"lib/addon-search.mjs": "addon-search.mjs"}
+    ),
+    VendoredPackage(
         name="@xterm/addon-unicode-graphemes",
         version="0.4.0",
         files={"lib/addon-unicode-graphemes.mjs": "addon-unicode-graphemes.mjs"},

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { clockOf, parseRange, rowAt, rowsOf } from "./page/log/log_folds.js";
+import { GivenSizes, fontFor } from "./page/terminals/terminal_size.js";
 import { linesOf, newlinesIn, piecesOf, textOf } from "./page/log/log_model.js";
 
 /** Pieces as they stand one behind the other in a log. */
@@ -50,4 +51,17 @@ test("ranges and times are read and said", () => {
   for (const wrong of [undefined, "", "40-12", "1-1", "-5", "1-2-3", "x"]) assert.equal(parseRange(wrong), null);
   assert.match(clockOf(Date.parse("2026-01-31T12:00:05.007Z")), /^\d\d:\d\d:05\.007$/);
   assert.equal(clockOf(0), "");
+});
+
+test("a terminal that is larger than the window is drawn smaller, as far as it can be read", () => {
+  const room = { rows: 30, cols: 100 };
+  assert.deepEqual([{ rows: 24, cols: 80 }, { rows: 30, cols: 200 }, { rows: 60, cols: 80 }, { rows: 24, cols: 1000 }].map((one) => fontFor(one, room)), [14, 7, 7, 7]);
+  assert.equal(fontFor({ rows: 40, cols: 100 }, room), 10);
+  const given = new GivenSizes();
+  given.give({ rows: 24, cols: 80 });
+  given.give({ rows: 25, cols: 81 });
+  assert.equal(given.isForeign({ rows: 24, cols: 80 }), false, "the answer to an earlier one");
+  assert.equal(given.isForeign({ rows: 10, cols: 10 }), true);
+  assert.equal(given.isForeign({ rows: 25, cols: 81 }), false);
+  assert.equal(given.isForeign({ rows: 24, cols: 80 }), true, "behind the newest none of ours comes");
 });

@@ -4,6 +4,8 @@ import { place } from "../base/address.js";
 import { Controls } from "../base/controls.js";
 import { processOf, version } from "../base/processes.js";
 import { link, scope } from "../base/rpc.js";
+import { TerminalSearch, isSearching, searchWith } from "./terminal_search.js";
+import { FONT_PX, GivenSizes, fontFor } from "./terminal_size.js";
 import { attach } from "./terminal_wire.js";
 import { html, signal, useEffect, useRef } from "../base/ui.js";
 import { stateOf, toneOf } from "../base/words.js";
@@ -20,6 +22,8 @@ const KEYS = /** @type {const} */ ([
 ]);
 /** What is said of the connection. */
 const said = signal("");
+/** Who holds the terminal: this viewer, another one, or none; and how many look at it here. */
+const holding = signal({ holder: "none", viewers: 1 });
 /** @type {{attached: Attached, focus: () => void} | null} */
 let current = null;
 
@@ -32,13 +36,32 @@ export function TerminalView() {
       ${process && html`<span class=${`state ${toneOf(process)}`}>${stateOf(process)}</span> <b>${process.name ?? process.short_id ?? id.slice(-6)}</b>
         <code class="command" title=${process.command}>${process.command}</code> <a href=${`#/log/${id}`}>Output</a> <${Controls} process=${process} />`}
       <span role="status">${said.value}</span>
+      <${Holder} />
+      <button onClick=${() => (isSearching.value = !isSearching.value)} aria-pressed=${isSearching.value}>Search</button>
       ${scope.value !== "read" && html`<span class="keys">${KEYS.map(([name, bytes]) => html`<button onClick=${() => {
         current?.attached.type(bytes);
         current?.focus();
       }}>${name}</button>`)}</span>`}
     </div>
+    <${TerminalSearch} leave=${() => current?.focus()} />
     ${link.value === "open" || current ? html`<${Screen} key=${id} id=${id} />` : null}
   </section>`;
+}
+
+/** Who types, where several look; and the button that changes it. */
+function Holder() {
+  const { holder, viewers } = holding.value;
+  if (!current || said.value.startsWith("exited")) return null;
+  const others = viewers === 2 ? "one other viewer" : `${viewers - 1} other viewers`;
+  if (scope.value === "read") return viewers > 1 ? html`<span class="holder">${others}</span>` : null;
+  if (holder === "you") {
+    return viewers < 2 ? null : html`<span class="holder">You type, ${others} ${viewers === 2 ? "looks" : "look"} on <button onClick=${() => current?.attached.release()}>Hand back</button></span>`;
+  }
+  const take = () => {
+    current?.attached.take(holder === "other");
+    current?.focus();
+  };
+  return html`<span class="holder">${holder === "other" ? "Another viewer types" : "No viewer types"} <button onClick=${take}>${holder === "other" ? "Take over" : "Type here"}</button></span>`;
 }
 
 /** @param {{id: string}} props */
@@ -69,12 +92,13 @@ async function show(id, element) {
   // A value that changes while effects run would draw the page in their middle, and run this one twice.
   await null;
   said.value = "Connecting";
-  const [{ Terminal }, { FitAddon }, { UnicodeGraphemesAddon }, { WebLinksAddon }, { WebglAddon }] = await Promise.all([
+  const [{ Terminal }, { FitAddon }, { UnicodeGraphemesAddon }, { WebLinksAddon }, { WebglAddon }, { SearchAddon }] = await Promise.all([
     import("../vendor/xterm.mjs"),
     import("../vendor/addon-fit.mjs"),
     import("../vendor/addon-unicode-graphemes.mjs"),
     import("../vendor/addon-web-links.mjs"),
     import("../vendor/addon-webgl.mjs"),
+    import("../vendor/addon-search.mjs"),
   ]);
   const readonly = scope.value === "read";
   const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -83,7 +107,7 @@ async function show(id, element) {
     cursorBlink: false,
     disableStdin: readonly,
     fontFamily: "ui-monospace, monospace",
-    fontSize: 14,
+    fontSize: FONT_PX,
     scrollback: SCROLLBACK_LINES,
     theme: isDark ? {} : { background: "#ffffff", foreground: "#1b1f24", cursor: "#1b1f24", selectionBackground: "#b6d4fe", white: "#57606a", brightWhite: "#1b1f24", yellow: "#7d4e00", brightYellow: "#7d4e00" },
   });
@@ -99,6 +123,31 @@ async function show(id, element) {
   } catch {
     // Without a graphics processor the lines are elements of the document: slower, and all there.
   }
+  const searching = new SearchAddon();
+  terminal.loadAddon(searching);
+  searchWith(searching);
+  terminal.attachCustomKeyEventHandler((event) => {
+    // Ctrl-F alone is a key of shells.
+    if (event.type !== "keydown" || !event.ctrlKey || !event.shiftKey || event.code !== "KeyF") return true;
+    event.preventDefault();
+    isSearching.value = true;
+    return false;
+  });
+  const given = new GivenSizes();
+  holding.value = { holder: "none", viewers: 1 };
+  /** The size that the terminal has. @type {import("./terminal_size.js").Size | null} */
+  let actual = null;
+  /** Draw it in the window's size (of one that holds it), or in the size that it has. @param {boolean} isOwn */
+  const arrange = (isOwn) => {
+    element.classList.toggle("letterbox", !isOwn);
+    terminal.options.fontSize = FONT_PX;
+    if (isOwn) return fit.fit();
+    const room = fit.proposeDimensions();
+    if (!actual || !room) return;
+    terminal.options.fontSize = fontFor(actual, room);
+    terminal.resize(actual.cols, actual.rows);
+  };
+  const holds = () => holding.value.holder === "you";
   if (!readonly) fit.fit();
   const attached = attach(
     id,
@@ -108,12 +157,26 @@ async function show(id, element) {
       hear(message) {
         // Lines of a process without a terminal end with a bare newline.
         if (message.type === "hello") terminal.options.convertEol = !message.terminal;
-        // Who only looks takes the size that the terminal has.
-        if (message.type === "hello" && readonly && message.rows && message.cols) terminal.resize(message.cols, message.rows);
+        if (["hello", "resized"].includes(message.type) && message.rows && message.cols) {
+          const told = { rows: message.rows, cols: message.cols };
+          const isDrawn = told.rows === terminal.rows && told.cols === terminal.cols;
+          const isForeign = message.type === "resized" && given.isForeign(told) && !isDrawn;
+          actual = told;
+          if (!holds() || isForeign) arrange(false);
+        }
+        if (message.type === "holder") {
+          const had = holds();
+          holding.value = { holder: message.holder, viewers: message.viewers };
+          if (holds() && !had) {
+            arrange(true);
+            give({ rows: terminal.rows, cols: terminal.cols });
+          } else if (!holds()) arrange(false);
+        }
         if (message.type === "exited") said.value = message.signal ? `ended by signal ${message.signal}` : `exited with ${message.exit_code ?? "an unknown code"}`;
         if (message.type === "gap") terminal.write("\r\n[some output is no longer kept]\r\n");
       },
       link(isOpen, reason) {
+        if (!isOpen) holding.value = { holder: "none", viewers: 1 };
         if (isOpen) said.value = readonly ? "only looks" : "";
         else if (!reason) said.value = "The connection was lost; it goes on where it was.";
         else if (!said.value) said.value = reason;
@@ -121,9 +184,16 @@ async function show(id, element) {
     },
     { readonly },
   );
+  /** @param {import("./terminal_size.js").Size} size */
+  const give = (size) => {
+    given.give(size);
+    attached.resize(size);
+  };
+  // A key takes a terminal that no viewer holds; what the emulator says by itself does not.
+  terminal.onKey(() => !readonly && holding.value.holder === "none" && attached.take(false));
   terminal.onData((text) => attached.type(text));
-  terminal.onResize((size) => attached.resize(size));
-  const watching = new ResizeObserver(() => readonly || fit.fit());
+  terminal.onResize((size) => holds() && !element.classList.contains("letterbox") && give(size));
+  const watching = new ResizeObserver(() => arrange(holds()));
   watching.observe(element);
   current = { attached, focus: () => terminal.focus() };
   terminal.focus();
@@ -131,6 +201,7 @@ async function show(id, element) {
     watching.disconnect();
     attached.close();
     current = null;
+    searchWith(null);
     said.value = "";
     element.replaceChildren();
     terminal.dispose();

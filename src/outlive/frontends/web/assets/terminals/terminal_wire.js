@@ -4,6 +4,7 @@ import { token } from "../base/token.js";
 
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 5000;
+const HIDDEN_MS = 2000; // a page that is hidden for longer hangs up: a short look at another window costs nothing
 const ENDED = 1000;
 const REVOKED = 1008;
 
@@ -20,6 +21,7 @@ const REVOKED = 1008;
  * @param {string} id
  * @param {Viewer} viewer
  * @param {{readonly: boolean}} options `readonly`: nothing that is typed is sent, and the terminal keeps its size.
+ *   Otherwise this viewer holds the terminal if no other one does, and types only while it holds it.
  */
 export function attach(id, viewer, { readonly }) {
   /** @type {number | null} How many bytes have come, from the beginning; null before the first. */
@@ -28,12 +30,18 @@ export function attach(id, viewer, { readonly }) {
   let old = Infinity; // what lies before this was asked of another viewer: the emulator's answers to it are not sent
   let wait = FIRST_WAIT_MS;
   let isClosed = false;
+  let isResting = false; // hung up, because the page is hidden
+  let isHolder = false;
+  let wants = readonly ? "watch" : "free"; // on the next connection
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let resting;
   /** @type {WebSocket | null} */
   let socket = null;
 
   function dial() {
     const query = new URLSearchParams();
     if (place !== null) query.set("cursor", `${place}.0`);
+    query.set("hold", wants);
     if (readonly) query.set("readonly", "1");
     else for (const [name, count] of Object.entries(viewer.size())) query.set(name, String(count));
     const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/terminal/${encodeURIComponent(id)}?${query}`;
@@ -45,9 +53,11 @@ export function attach(id, viewer, { readonly }) {
       wait = FIRST_WAIT_MS;
       viewer.link(true, "");
     };
-    dialled.onmessage = ({ data }) => (typeof data === "string" ? told(JSON.parse(data)) : came(new Uint8Array(data)));
+    dialled.onmessage = ({ data }) => socket === dialled && (typeof data === "string" ? told(JSON.parse(data)) : came(new Uint8Array(data)));
     dialled.onclose = ({ code, reason }) => {
-      if (isClosed) return;
+      // One that was hung up is not dialled again because its end comes late.
+      if (isClosed || socket !== dialled) return;
+      isHolder = false;
       const isOver = code === ENDED || code === REVOKED;
       viewer.link(false, isOver ? reason || "closed" : "");
       if (isOver) return;
@@ -56,14 +66,40 @@ export function attach(id, viewer, { readonly }) {
     };
   }
 
-  /** @param {{type: string, cursor?: string, end?: string}} message */
+  /** @param {{type: string, cursor?: string, end?: string, holder?: string}} message */
   function told(message) {
     if (message.cursor) place = parseInt(message.cursor, 10);
     if (message.type === "hello") {
       drawn = place ?? 0;
       old = parseInt(message.end ?? "0", 10);
     }
+    if (message.type === "holder") {
+      isHolder = message.holder === "you";
+      // After a lost connection: what typed before types again, unless another viewer does by then.
+      if (!readonly) wants = isHolder ? "free" : "watch";
+    }
     viewer.hear(message);
+  }
+
+  /** @param {object} message */
+  function say(message) {
+    if (!readonly && socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(message));
+  }
+
+  /** Hang up while the page is hidden, and go on at the exact byte once it is seen. */
+  function looked() {
+    clearTimeout(resting);
+    if (document.hidden) {
+      resting = setTimeout(() => {
+        isResting = true;
+        const had = socket;
+        socket = null;
+        had?.close();
+      }, HIDDEN_MS);
+    } else if (isResting) {
+      isResting = false;
+      dial();
+    }
   }
 
   /** @param {Uint8Array} bytes */
@@ -73,18 +109,30 @@ export function attach(id, viewer, { readonly }) {
     viewer.write(bytes, () => (drawn = upTo));
   }
 
+  document.addEventListener("visibilitychange", looked);
   dial();
   return {
     /** @param {string} text What was typed, or what the emulator answers. */
     type(text) {
-      if (!readonly && drawn >= old && socket?.readyState === WebSocket.OPEN) socket.send(new TextEncoder().encode(text));
+      if (!readonly && isHolder && drawn >= old && socket?.readyState === WebSocket.OPEN) socket.send(new TextEncoder().encode(text));
     },
     /** @param {{rows: number, cols: number}} size */
     resize({ rows, cols }) {
-      if (!readonly && socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ type: "resize", rows, cols }));
+      if (isHolder) say({ type: "resize", rows, cols });
+    },
+    /** Hold the terminal: if it is free, or whoever holds it. @param {boolean} over */
+    take(over) {
+      say({ type: "hold", over });
+      // What is typed right behind comes behind that; if it is refused, the server drops it, and says so.
+      isHolder = !readonly;
+    },
+    release() {
+      say({ type: "release" });
     },
     close() {
       isClosed = true;
+      clearTimeout(resting);
+      document.removeEventListener("visibilitychange", looked);
       socket?.close();
     },
   };

@@ -1,0 +1,139 @@
+"""Several pages of one terminal in real Chromiums: one types, the others see it in its size; search; and what a hidden page costs."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.attacks.attacking import Requests
+from tests.support.browsing import Browser, browser
+from tests.support.server import OutliveServer
+from tests.web.opened import open_page
+from tests.web.test_terminals import _WITHOUT_WEBGL, _shell
+
+pytestmark = pytest.mark.thorough
+
+_SIZE = "(() => { const rows = document.querySelectorAll('.xterm-rows > div'); return rows.length; })()"
+
+
+@pytest.fixture(scope="module")
+def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, Browser]]:
+    """Two browsers, of which the second has a smaller window."""
+    with browser(tmp_path_factory.mktemp("one")) as one, browser(tmp_path_factory.mktemp("two")) as two:
+        for each, width in ((one, 900), (two, 500)):
+            each.do("Page.addScriptToEvaluateOnNewDocument", source=_WITHOUT_WEBGL)
+            each.do(
+                "Emulation.setDeviceMetricsOverride",
+                width=width,
+                height=700,
+                deviceScaleFactor=1,
+                mobile=False,
+            )
+        yield one, two
+
+
+def _press(window: Browser, text: str) -> None:
+    found = f"[...document.querySelectorAll('button')].find((one) => one.textContent.trim() === {text!r})"
+    window.until(lambda: window.value(f"{found} !== undefined"), lambda: f"{text}: {window.text}")
+    window.value(f"{found}.click()")
+
+
+def _size(server: OutliveServer, window: Browser, mark: str) -> str:
+    """Ask the shell for the terminal's size, by typing."""
+    window.type(f"echo {mark}-$(stty size | tr ' ' x)\r")
+    shown = window.until_shown(f"\n{mark}-")
+    return shown.rsplit(f"\n{mark}-", 1)[1].split()[0]
+
+
+@pytest.mark.promise("U.terminal.hold", "T.hold")
+def test_one_page_types_and_the_other_looks_until_it_takes_over(
+    windows: tuple[Browser, Browser], own_server: OutliveServer
+) -> None:
+    one, two = windows
+    process_id = _shell(own_server)
+    for window in windows:
+        open_page(window, own_server)
+        window.until_text("shown")
+        window.value(f"location.hash = '#/terminal/{process_id}'")
+        window.until_shown("here>")
+    one.until_text("You type, one other viewer looks on")
+    two.until_text("Another viewer types")
+    size = _size(own_server, one, "first")
+    two.until_shown(f"first-{size}")
+    rows = int(size.split("x")[0])
+    two.until(lambda: two.value(_SIZE) == rows, lambda: f"{two.value(_SIZE)} {size}")
+    assert two.value("document.querySelector('.screen').classList.contains('letterbox')")
+    assert not one.value("document.querySelector('.screen').classList.contains('letterbox')")
+    two.type("dropped\r")
+    _press(two, "Take over")
+    one.until_text("Another viewer types")
+    smaller = _size(own_server, two, "second")
+    assert int(smaller.split("x")[1]) < int(size.split("x")[1])
+    one.until_shown(f"second-{smaller}")
+    assert "dropped" not in one.shown
+    # The server is killed: each goes on at the exact byte, and what typed before types again.
+    own_server.kill()
+    for window in windows:
+        window.until_text("connection was lost")
+    own_server.start()
+    two.until_text("You type, one other viewer looks on")
+    one.until_text("Another viewer types")
+    assert _size(own_server, two, "third") == smaller
+    shown = one.until_shown(f"third-{smaller}\nhere>")
+    assert [shown.count(f"\n{mark}-") for mark in ("first", "second", "third")] == [1, 1, 1]
+    _press(two, "Hand back")
+    one.until_text("No viewer types")
+    assert _size(own_server, one, "fourth") == size, "a key takes what no viewer holds"
+    two.until_text("Another viewer types")
+
+
+@pytest.mark.promise("U.terminal.search")
+def test_a_text_is_found_in_what_has_scrolled_away(
+    windows: tuple[Browser, Browser], own_server: OutliveServer
+) -> None:
+    window, _ = windows
+    process_id = _shell(own_server)
+    open_page(window, own_server)
+    window.until_text("shown")
+    window.value(f"location.hash = '#/terminal/{process_id}'")
+    window.until_shown("here>")
+    window.type("seq 1000 2999; echo over\r")
+    window.until_shown("\nover\nhere>")
+    assert "1234" not in window.shown
+    _press(window, "Search")
+    window.type("1234\r", into="[name='terminal-find']")
+    window.until_shown("\n1234\n")
+    window.until_text("1 of 1")
+    window.type("nowhere\r", into="[name='terminal-find']")
+    window.until_text("Nothing found")
+
+
+@pytest.mark.promise("U.terminal.hidden")
+def test_a_hidden_page_hangs_up_and_goes_on_at_the_exact_byte(
+    windows: tuple[Browser, Browser], own_server: OutliveServer
+) -> None:
+    window, _ = windows
+    process_id = _shell(own_server)
+    open_page(window, own_server)
+    window.until_text("shown")
+    window.value(f"location.hash = '#/terminal/{process_id}'")
+    window.until_shown("here>")
+    asking = Requests(own_server)
+
+    def connections() -> int:
+        return int(asking("GET", "/health").body["connections"])
+
+    assert connections() == 2
+    window.type("for n in $(seq 400); do echo n$n; sleep 0.01; done\r")
+    window.until_shown("\nn1\n")
+    window.value("""Object.defineProperty(document, 'hidden', {get: () => window.isHidden, configurable: true});
+        window.isHidden = true; document.dispatchEvent(new Event('visibilitychange'))""")
+    window.until(lambda: connections() == 1)
+    window.value("window.isHidden = false; document.dispatchEvent(new Event('visibilitychange'))")
+    window.until_shown("\nn400\nhere>")
+    window.until(lambda: connections() == 2)
+    window.until(
+        lambda: not window.value("document.querySelector('.screen').classList.contains('letterbox')"),
+        lambda: window.text,
+    )
+    window.type("echo again\r")
+    window.until_shown("\nagain\nhere>")
