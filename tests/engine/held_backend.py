@@ -7,7 +7,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from outlive.backends.contract import BackendListener, NodeState, StartOutcome
@@ -166,9 +166,9 @@ class HeldBackend:
         """There is no terminal."""
         raise AssertionError(process_id)
 
-    async def observe(self, process_id: ProcessId, **_how: object) -> Observation:
-        """Not asked here."""
-        raise NotImplementedError(process_id)
+    async def observe(self, process_ids: Sequence[ProcessId], *, has_stdin: bool) -> list[Observation]:  # noqa: ARG002 - of the contract
+        """See nothing."""
+        return [Observation() for _ in process_ids]
 
     async def input_wait(self, process_id: ProcessId) -> InputWait | None:
         """Not asked here."""

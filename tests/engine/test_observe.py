@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 
+from outlive.backends import listening_ports
 from outlive.core.command import Command
 from outlive.core.process import NOTHING, Observation
 from outlive.engine import Engine, Process
@@ -98,3 +99,20 @@ async def test_a_command_whose_shim_died_is_seen_all_the_same(own_house: House) 
         assert set(seen.pids) == set(before.pids)
         await engine.controls.cancel(process, grace_s=0.5)
         await engine.queries.wait(process)
+
+
+async def test_many_are_looked_at_at_once_in_the_order_that_was_asked_for(engine: Engine) -> None:
+    program = "import socket, time; s = socket.create_server(('127.0.0.1', 0)); time.sleep(1000)"
+    serving = await engine.starts.start(Command(line=f'{sys.executable} -c "{program}"'), owner=ME)
+    other = await engine.starts.start(Command(line="sleep 1000 & wait"), owner=ME)
+    over = await run(engine, "true")
+    await _seen(engine, serving, lambda seen: bool(seen.ports))
+    first, second, third = await engine.queries.usage([other, over, serving])
+    assert (len(first.pids), first.ports) == (2, ())
+    assert second == NOTHING
+    assert len(third.ports) == 1
+    assert third.memory_bytes > first.memory_bytes > 0
+    # Where the kernel refuses to be asked, its files say the same.
+    assert await asyncio.to_thread(lambda: set(listening_ports._listed(os.getpid()).values())) >= set(
+        third.ports
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.tree_inspection import observe_tree
+from outlive.backends.tree_inspection import observe_trees
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
 from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
@@ -125,7 +125,7 @@ def test_what_a_command_has_left_is_found_below_either_kind(
     process_id = house.start(*sh(f"(setsid {marker.sleep} &); exit 3"))
     house.client.wait_done(process_id)
     left = until(marker.pids, "what it has left")
-    seen = observe_tree(str(house.folder(process_id)), has_stdin=False)
+    (seen,) = observe_trees([str(house.folder(process_id))], has_stdin=False)
     assert list(seen.pids) == left
     house.client.ask("stop", id=process_id, cause=1, grace_s=0.0)
     until(lambda: not marker.pids(), "its end")

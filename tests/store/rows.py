@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from outlive.core.cursor import Cursor
 from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.lifecycle import Cause, State
-from outlive.core.process import Origin, Owner, ProcessRecord
+from outlive.core.process import Owner, ProcessRecord, StartOrigin
 from outlive.store.retention import BootTime
 from outlive.store.rows import StoredProcess
 
@@ -53,7 +53,7 @@ stored_processes = st.builds(
             request_id=st.sampled_from([None, "1", "2"]),
         ),
         origin=st.builds(
-            Origin, door=st.sampled_from(["", "mcp"]), host=names, parent=st.sampled_from(["", "01k"])
+            StartOrigin, door=st.sampled_from(["", "mcp"]), host=names, parent=st.sampled_from(["", "01k"])
         ),
         stdio=st.sampled_from(["pipes", "merge", "pty"]),
         stdin=st.sampled_from(["none", "pipe"]),

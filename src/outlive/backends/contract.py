@@ -5,7 +5,7 @@ One contract, one test body run on each backend. Output does not pass here: it i
 What `Backend.control` carries out is a value of `core.controls`. Pure.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -136,8 +136,11 @@ class Backend(BackendSite, Protocol):
             LimitExceeded: `stdin_full`; details have `written_bytes` and, in the keeper's hands, `waiting_bytes`.
         """
 
-    async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
-        """Look at a live process's tree; nothing of one that has ended. Never raises for what cannot be seen."""
+    async def observe(self, process_ids: Sequence[ProcessId], *, has_stdin: bool) -> list[Observation]:
+        """Look at the trees of live processes, in this order: nothing of one that has ended. Never raises for what cannot be seen.
+
+        `has_stdin`: they have inputs, and it is told whether they wait for them.
+        """
 
     async def input_wait(self, process_id: ProcessId) -> InputWait | None:
         """Return what a live process with an input waits for; None when it waits for none. As `observe`, and cheaper."""

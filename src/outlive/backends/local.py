@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import functools
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from outlive.backends.contract import BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.backends.direct_inputs import PIECE_BYTES, DirectInputs
 from outlive.backends.input_inspection import input_wait
 from outlive.backends.keeper_link import KeeperLink
-from outlive.backends.tree_inspection import observe_tree, window_size
+from outlive.backends.tree_inspection import observe_trees, window_size
 from outlive.backends.unanswered import Reply
 from outlive.core.controls import (
     CloseInput,
@@ -186,9 +186,10 @@ class LocalBackend:
             return error
         return None
 
-    async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
-        """Look at a process's tree, in a thread."""
-        return await asyncio.to_thread(observe_tree, self._layout.process(process_id), has_stdin=has_stdin)
+    async def observe(self, process_ids: Sequence[ProcessId], *, has_stdin: bool) -> list[Observation]:
+        """Look at the trees, in one thread."""
+        folders = [self._layout.process(one) for one in process_ids]
+        return await asyncio.to_thread(observe_trees, folders, has_stdin=has_stdin)
 
     async def input_wait(self, process_id: ProcessId) -> InputWait | None:
         """Ask the kernel, in a thread."""

@@ -6,7 +6,7 @@ other servers; one that is away keeps no caller waiting, neither when this opens
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from outlive.backends.contract import Backend, BackendListener, NodeState, StartOutcome, unknown_backend
@@ -128,9 +128,21 @@ class Routing:
         """Write to the input."""
         await self._of(process_id).write(process_id, data)
 
-    async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:
-        """Look at a process's tree."""
-        return await self._of(process_id).observe(process_id, has_stdin=has_stdin)
+    async def observe(self, process_ids: Sequence[ProcessId], *, has_stdin: bool) -> list[Observation]:
+        """Look at the trees, each place at its own."""
+        places: dict[int, tuple[Backend, list[ProcessId]]] = {}
+        for one in process_ids:
+            backend = self._of(one)
+            places.setdefault(id(backend), (backend, []))[1].append(one)
+        seen = await asyncio.gather(
+            *(backend.observe(ids, has_stdin=has_stdin) for backend, ids in places.values())
+        )
+        found = {
+            one: observation
+            for (_, ids), observations in zip(places.values(), seen, strict=True)
+            for one, observation in zip(ids, observations, strict=True)
+        }
+        return [found[one] for one in process_ids]
 
     async def input_wait(self, process_id: ProcessId) -> InputWait | None:
         """Ask what a process waits for."""

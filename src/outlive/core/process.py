@@ -47,7 +47,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class StartOrigin:
     """Where a start came from: the frontend, the MCP client's own name, its request there, and the process in whose tree the caller lived.
 
     Unlike the members of `Owner` it decides nothing: it is kept to be shown, for as long as the record is.
@@ -59,7 +59,7 @@ class Origin:
     parent: str = ""
 
     @classmethod
-    def of(cls, owner: Owner) -> "Origin":
+    def of(cls, owner: Owner) -> "StartOrigin":
         """Return where a start of this owner comes from. A hash that stands for a request over REST (its key) is no request's id."""
         call = "" if owner.door == "rest" else owner.request_id or ""
         return cls(door=owner.door, host=owner.host, call=call, parent=owner.inside or "")
@@ -70,14 +70,14 @@ class Origin:
         return {name: value for name, value in members.items() if value}
 
     @classmethod
-    def decode(cls, kept: object) -> "Origin":
+    def decode(cls, kept: object) -> "StartOrigin":
         """Return what `encode` described; nothing for what an earlier version has stored."""
         if not isinstance(kept, dict):
             return UNKNOWN_ORIGIN
         return cls(**{name: str(kept.get(name) or "") for name in ("door", "host", "call", "parent")})
 
 
-UNKNOWN_ORIGIN = Origin()
+UNKNOWN_ORIGIN = StartOrigin()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class ProcessRecord:
     cwd: str
     state: State
     owner: Owner
-    origin: Origin = UNKNOWN_ORIGIN
+    origin: StartOrigin = UNKNOWN_ORIGIN
     stdio: str = "pipes"
     stdin: str = "none"
     pid: int | None = None

@@ -10,7 +10,7 @@ least as much as the process in whose tree it lives. Which processes it sees, it
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from outlive.backends.contract import Backend
@@ -36,6 +36,7 @@ from outlive.store.rows import ProcessFilter, StoredProcess
 
 # Spelled out here because inside the class `list` is the method.
 _Chunks = list[OutputChunk]
+_Observations = list[Observation]
 _Records = list[ProcessRecord]
 _Rows = list[StoredProcess]
 
@@ -201,11 +202,19 @@ class Queries:
     async def observe(self, process: Process) -> Observation:
         """Look at the process's tree from outside: processor time, memory, pids, ports, whether it waits for input.
 
-        Nothing of a process that is finished. Some milliseconds in a thread; ask for it, do not poll it.
+        Nothing of a process that is finished. A millisecond or less in a thread; of many, `usage` is cheaper.
         """
         if process.record.pid is None or process.is_finished:
             return NOTHING
-        return await self._backend.observe(process.process_id, has_stdin=process.has_stdin)
+        (seen,) = await self._backend.observe([process.process_id], has_stdin=process.has_stdin)
+        return seen
+
+    async def usage(self, processes: Sequence[Process]) -> _Observations:
+        """Look at the trees of many processes, in this order: as `observe`, but for whether they wait for input."""
+        living = [one for one in processes if one.record.pid is not None and not one.is_finished]
+        seen = await self._backend.observe([one.process_id for one in living], has_stdin=False)
+        found = dict(zip((one.process_id for one in living), seen, strict=True))
+        return [found.get(one.process_id, NOTHING) for one in processes]
 
     async def window_size(self, process: Process) -> tuple[int, int] | None:
         """Return rows and columns of a live process's terminal; None where there is none."""

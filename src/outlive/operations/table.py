@@ -58,6 +58,7 @@ _ALL = (
     _reads("attach", "Follow a process's output from a cursor on."),
     _reads("list", "List processes, newest first."),
     _reads("get", "Describe a process."),
+    _reads("usage", "Say what many processes use now: processor time, memory, listening ports."),
     _reads("read", "Return output from a cursor on, both streams in the order of writing."),
     Operation(
         name="search",

@@ -26,7 +26,7 @@ from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import HERE, Location
-from outlive.core.process import Origin, Owner, ProcessRecord
+from outlive.core.process import Owner, ProcessRecord, StartOrigin
 from outlive.core.redactions import redacted_member
 from outlive.core.spec import CALLER_ENVIRONMENT, Spec
 from outlive.protocols.frames import COPIED, ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
@@ -228,7 +228,7 @@ def base_record(spec: Spec, process_id: ProcessId, changed: ChangedLabels | None
             address=_text(meta.get("address")) or "",
             traceparent=valid_traceparent(meta.get("traceparent")),
         ),
-        origin=Origin.decode(meta.get("origin")),
+        origin=StartOrigin.decode(meta.get("origin")),
         stdio=spec.stdio,
         stdin=spec.stdin,
         created_at=at_time(created_ns if isinstance(created_ns, int) else 0),

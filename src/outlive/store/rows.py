@@ -14,7 +14,7 @@ from outlive.core.errors import StoreCorrupt
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import NOT_ENDED, Cause, State
 from outlive.core.location import HERE, Location
-from outlive.core.process import Origin, Owner, ProcessRecord, check_tags
+from outlive.core.process import Owner, ProcessRecord, StartOrigin, check_tags
 from outlive.core.terminal import ShellKind, TerminalNote
 from outlive.store.retention import BootTime
 
@@ -196,7 +196,7 @@ class StoredProcess:
                 connection_id=row.text("connection_id"),
                 request_id=row.text("request_id"),
             ),
-            origin=Origin.decode(json.loads(row.text("origin") or "null")),
+            origin=StartOrigin.decode(json.loads(row.text("origin") or "null")),
             stdio=row.word("stdio"),
             stdin=row.word("stdin"),
             pid=row.number("pid"),

@@ -6,7 +6,7 @@ had run here. Starts and requests belong to `requests`, the news of the node to 
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from outlive.backends.contract import BackendListener, NodeState, StartOutcome, unknown_backend
@@ -140,7 +140,11 @@ class RemoteBackend:
         """Write to the input; never repeated."""
         await self._requests.write(process_id, data)
 
-    async def observe(self, process_id: ProcessId, *, has_stdin: bool) -> Observation:  # noqa: ARG002 - the node knows
+    async def observe(self, process_ids: Sequence[ProcessId], *, has_stdin: bool) -> list[Observation]:  # noqa: ARG002 - the node knows
+        """Have the node look at each."""
+        return list(await asyncio.gather(*map(self._observe, process_ids)))
+
+    async def _observe(self, process_id: ProcessId) -> Observation:
         """Have the node look at the tree; nothing while it is away."""
         try:
             view = await self._requests.over(lambda node: node.get(process_id, stats=True))
@@ -159,7 +163,7 @@ class RemoteBackend:
 
     async def input_wait(self, process_id: ProcessId) -> InputWait | None:
         """Have the node look; None while it is away."""
-        seen = await self.observe(process_id, has_stdin=True)
+        seen = await self._observe(process_id)
         return None if seen.waiting == "no" else InputWait(kind=seen.waiting)
 
     async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:

@@ -18,7 +18,7 @@ from outlive.core.errors import InvalidRequest, OutliveError, StartFailed
 from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
-from outlive.core.process import Origin, Owner, ProcessRecord, check_name
+from outlive.core.process import Owner, ProcessRecord, StartOrigin, check_name
 from outlive.core.spec import CALLER_ENVIRONMENT, REPEATED, Spec
 from outlive.engine.commands.resolver import Resolved
 from outlive.engine.processes.event_publisher import EventPublisher
@@ -70,7 +70,7 @@ def new_record(
         cwd=shown_text(resolved.cwd),
         state=state,
         owner=owner,
-        origin=Origin.of(owner),
+        origin=StartOrigin.of(owner),
         stdio=command.stdio,
         stdin=command.stdin,
         created_at=at_time(created_ns),

@@ -5,17 +5,20 @@ give is the same at every door (promise S3.6): they are made from `TerminalCalls
 """
 
 import asyncio
+import contextlib
 import functools
 import typing
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 
 import msgspec
 
 from outlive.core.cursor import Cursor
+from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import is_process_id
 from outlive.core.process import Owner
 from outlive.core.redactions import Redactions
-from outlive.engine import ProcessFilter
+from outlive.engine import Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Result, methods_of
 from outlive.operations.answers import DiskUsageAnswer
 from outlive.operations.search import SearchAnswer
@@ -30,6 +33,8 @@ from outlive.protocols.jsonrpc.members import (
     ProcessList,
     ProcessMembers,
     StatusMembers,
+    UsageList,
+    UsedMembers,
 )
 from outlive.protocols.jsonrpc.params import (
     ApprovalsParams,
@@ -43,6 +48,7 @@ from outlive.protocols.jsonrpc.params import (
     NodesParams,
     ReadParams,
     SearchParams,
+    UsageParams,
     WaitParams,
 )
 from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, stats_view
@@ -109,6 +115,27 @@ async def get(context: Context, params: GetParams, _label: str | None) -> Result
     if params.stats:
         view["stats"] = stats_view(await context.engine.queries.observe(process))
     return Result(view)
+
+
+async def usage(context: Context, params: UsageParams, _label: str | None) -> Result[UsageList]:
+    """Return what the trees of many processes use now, in one look; for whoever shows them as they change."""
+    found: list[Process] = []
+    for word in params.process_ids:
+        with contextlib.suppress(ProcessNotFound):  # removed meanwhile
+            found.append(await context.find(word))
+    at = datetime.now(UTC)
+    seen = await context.engine.queries.usage(found)
+    shown: list[UsedMembers] = [
+        {
+            "process_id": process.process_id,
+            "processes": len(one.pids),
+            "cpu": one.cpu_s,
+            "memory_bytes": one.memory_bytes,
+            "ports": list(one.ports),
+        }
+        for process, one in zip(found, seen, strict=True)
+    ]
+    return Result({"at": at, "usage": shown})
 
 
 async def nodes(context: Context, _params: NodesParams, _label: str | None) -> Result[NodeList]:
@@ -268,6 +295,7 @@ QUERIES = methods_of(
         attach: Concurrency.IN_ORDER,
         list_: Concurrency.IN_ORDER,
         get: Concurrency.IN_ORDER,
+        usage: Concurrency.LONG,
         read: Concurrency.IN_ORDER,
         search: Concurrency.LONG,
         wait: Concurrency.LONG,

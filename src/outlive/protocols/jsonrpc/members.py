@@ -169,6 +169,26 @@ class NodeList(TypedDict):
     nodes: list[NodeMembers]
 
 
+class UsedMembers(TypedDict):
+    """What the tree of a process uses; times are seconds, sizes bytes."""
+
+    process_id: str
+    processes: Annotated[int, Meta(description="How many live in its tree; 0 once it is over.")]
+    cpu: float
+    memory_bytes: int
+    ports: Annotated[list[int], Meta(description="TCP, listening.")]
+
+
+class UsageList(TypedDict):
+    """`usage`."""
+
+    at: _Time
+    usage: Annotated[
+        list[UsedMembers],
+        Meta(description="In the order that was asked for; unknown processes are left out."),
+    ]
+
+
 # A piece of output, or (with `gap`) a range that was released. "from" is a word of Python's own.
 ChunkMembers = TypedDict(
     "ChunkMembers",

@@ -28,6 +28,8 @@ OutputMode = Literal["lines", "chunk", "binary", "none"]
 MAX_LINE_BYTES = 16 * 1024 * 1024  # a line is one message in memory; a longer one can be read from the log
 _MAX_PAGE_BYTES = 256 * 1024  # that the event loop may read from a log in one turn
 
+_MOST_USAGES = 100  # more rows than a screen shows; 10 ms of /proc
+
 _LineBytes = Annotated[int, Meta(ge=1, le=MAX_LINE_BYTES)]
 
 
@@ -176,6 +178,12 @@ class SearchParams(SearchRequest, kw_only=True, frozen=True):
     """`search`: what is looked for, and in the output of which processes; `tags` as in `list`."""
 
     tags: dict[str, str] | None = None
+
+
+class UsageParams(msgspec.Struct, kw_only=True, frozen=True):
+    """`usage`: which processes, by their ids."""
+
+    process_ids: Annotated[tuple[str, ...], Meta(max_length=_MOST_USAGES)]
 
 
 class ReadParams(ProcessParams, kw_only=True, frozen=True):

@@ -49,9 +49,8 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
         "state": record.state.value,
         "waits_for": record.waits_for,
         "hint": record.hint,
-        # Every command leads a process group of its own, so both numbers are the same (promise S0.3).
         "pid": record.pid,
-        "pgid": record.pid,
+        "pgid": record.pid,  # each command leads a group of its own (promise S0.3)
         "command": record.command,
         "shell": record.shell,
         "cwd": record.cwd,
@@ -67,7 +66,6 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
         "created_at": record.created_at,
         "started_at": record.started_at,
         "ended_at": record.ended_at,
-        # What the caller asked for, and what became of it.
         "stdio": record.stdio,
         "stdin": record.stdin,
         "detached": record.is_detached,
@@ -84,19 +82,19 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
         "env_secrets": list(record.secret_names),
         "session_id": record.owner.connection_id,
     }
-    # These are left out in the usual case, so that most processes do not carry them.
+    # These are left out where they say nothing.
     if record.origin.door:
         view["started_by"] = cast("OriginMembers", record.origin.encode())
     if record.location != HERE:
         view["location"] = cast("LocationMembers", record.location.view())
+    if record.name is not None:
+        view["name"] = record.name
     if record.number is not None:
         view["short_id"] = record.short_id
     if record.project is not None:
         view["project"] = record.project
     if record.key is not None:
         view["key"] = record.key
-    if record.name is not None:
-        view["name"] = record.name
     if record.is_unknown:
         view["unknown"] = True
     if not record.is_reachable:
