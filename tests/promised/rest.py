@@ -20,6 +20,7 @@ SENTENCES: Mapping[str, str] = {
     "R.output": "Output is read by cursor, range, tail or text, as JSON or as bytes; what is gone is told.",
     "R.output.times": "`times` says when each piece of output was written, `since` begins with what was written at a time or later.",
     "R.output.lines": "`line` begins at a line's number, and a match of `grep` says where it is among both streams.",
+    "R.output.asciicast": "`format=asciicast` answers a terminal's output as a recording, with its times and sizes.",
     "R.output.clean": "`format=clean` answers the text without escape sequences, of what was overwritten the last.",
     "R.search": "GET /v1/search finds lines in all output of the caller's own processes, newest first, streamed, after redaction, until its caller leaves.",
     "R.large": "Searching and tailing a gigabyte takes bounded memory.",

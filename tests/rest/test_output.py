@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 from datetime import datetime
 from itertools import pairwise
 
@@ -282,3 +283,22 @@ def test_clean_output_has_no_escape_sequence_and_of_a_progress_bar_its_end(rest:
     much = rest.run("seq 200000 | sed 's/.*/\\x1b[1m&\\x1b[0m/'")["process_id"]
     answer = rest.call("GET", f"/v1/processes/{much}/output", format="clean")
     assert answer.body == "".join(f"{n}\n" for n in range(1, 200_001)).encode()
+
+
+@pytest.mark.promise("R.output.asciicast")
+def test_a_terminals_output_is_had_as_a_recording(rest: RestCaller) -> None:
+    command = r"stty -echo; read go; printf 'gr\303'; sleep 0.3; printf '\274n'; sleep 0.3; stty size"
+    process_id = rest.start(command, pty=True, stdin="pipe")["process_id"]
+    rest.call("POST", f"/v1/processes/{process_id}/resize", {"rows": 30, "cols": 100})
+    rest.call("POST", f"/v1/processes/{process_id}/stdin", b"go\n")
+    rest.wait(process_id)
+    answer = rest.call("GET", f"/v1/processes/{process_id}/output", format="asciicast")
+    assert answer.headers["content-type"] == "application/x-asciicast"
+    header, *events = [json.loads(line) for line in answer.body.splitlines()]
+    assert (header["version"], header["width"], header["height"]) == (2, 100, 30)
+    assert "".join(text for _, kind, text in events if kind == "o") == "grün30 100\r\n"
+    times = [seconds for seconds, _, _ in events]
+    assert times == sorted(times)
+    assert 0.4 < times[-1] < 10
+    page = rest.output(process_id, times="true")
+    assert page["sizes"] == [{"at": 0, "rows": 30, "cols": 100}]

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { clockOf, parseRange, rowAt, rowsOf } from "./page/log/log_folds.js";
+import { due, later, lengthOf, sizeAt } from "./page/playback/playback_model.js";
 import { GivenSizes, fontFor } from "./page/terminals/terminal_size.js";
 import { linesOf, newlinesIn, piecesOf, textOf } from "./page/log/log_model.js";
 
@@ -64,4 +65,18 @@ test("a terminal that is larger than the window is drawn smaller, as far as it c
   assert.equal(given.isForeign({ rows: 10, cols: 10 }), true);
   assert.equal(given.isForeign({ rows: 25, cols: 81 }), false);
   assert.equal(given.isForeign({ rows: 24, cols: 80 }), true, "behind the newest none of ours comes");
+});
+
+test("a recording's time passes as fast as is asked for, and of a pause that is skipped a second is left", () => {
+  const frames = [10, 20, 20, 30].map((time) => ({ time, offset: 0, bytes: new Uint8Array() }));
+  assert.deepEqual([9, 10, 20, 29, 99].map((now) => due(frames, now)), [0, 1, 3, 3, 4]);
+  const how = { passed: 100, speed: 4, next: null, end: 1e6, skips: false };
+  assert.equal(later(1000, how), 1400);
+  assert.equal(later(999_900, how), 1e6);
+  assert.equal(later(1000, { ...how, next: 60_000, skips: true }), 56_000);
+  assert.equal(later(1000, { ...how, next: 1100, skips: true }), 1400);
+  const sizes = [{ at: 0, rows: 1, cols: 2 }, { at: 9, rows: 3, cols: 4 }];
+  assert.deepEqual([0, 8, 9, 100].map((at) => sizeAt(sizes, at).rows), [1, 1, 3, 3]);
+  assert.equal(sizeAt([], 5).cols, 80);
+  assert.deepEqual([-5, 59_999, 60_000, 3_723_000].map(lengthOf), ["0:00", "0:59", "1:00", "1:02:03"]);
 });

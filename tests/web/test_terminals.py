@@ -64,8 +64,9 @@ def test_a_terminal_goes_on_at_the_exact_byte_when_the_server_is_killed(
     viewer.type("echo $((8 * 8))-after\r")
     shown = viewer.until_shown("\n64-after\nhere>")
     assert [shown.count(f"\n{one}") for one in ("42-before", "49-meanwhile", "64-after")] == [1, 1, 1]
-    connections = Requests(own_server)("GET", "/health").body["connections"]
-    assert connections == 2, "one for the page, one for the terminal"
+    asking = Requests(own_server)
+    # One for the page, one for the terminal.
+    viewer.until(lambda: asking("GET", "/health").body["connections"] == 2)
     viewer.click(".keys button:nth-child(4)")
     viewer.until_text("exited with 0")
 

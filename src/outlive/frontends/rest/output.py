@@ -21,6 +21,7 @@ from outlive.protocols.jsonrpc.views import Piece, page_view
 from outlive.protocols.plain import CleanText
 from outlive.protocols.rest.answers import match_view
 from outlive.protocols.rest.requests import OutputParameters
+from outlive.protocols.terminal.asciicast import Asciicast
 from outlive.server.shown_output import check_within
 from outlive.store.folder import read_sizes
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
@@ -28,6 +29,7 @@ from outlive.store.search.log_lines import LogLine
 from outlive.store.search.log_search import LogSearch, position_of
 
 BYTES_TYPE = "application/octet-stream"
+ASCIICAST_TYPE = "application/x-asciicast"
 _PAGE_BYTES = 65536
 _TURNS = 32  # of 256 KiB each, in one visit to a thread: some ms, and it can be stopped between two
 # One request searches at most this much; then the cursor says where to go on.
@@ -112,7 +114,9 @@ def behind(pieces: Iterable[Piece], begin: Cursor) -> Cursor:
 def _all_pieces(log: OutputLog, extent: Extent, redactions: Redactions) -> Iterator[list[Piece]]:
     """Yield the pieces of an extent, as many at a time as the event loop may read."""
     begin = extent.begin
-    while pieces := read_pieces(log, replace(extent, begin=begin), MAX_PREAD_BYTES, redactions):
+    while pieces := read_pieces(
+        log, replace(extent, begin=begin), MAX_PREAD_BYTES, redactions, has_times=True
+    ):
         yield pieces
         begin = behind(pieces, begin)
 
@@ -133,12 +137,20 @@ async def read(call: RestCall, asked: OutputParameters) -> Response | Members:
     extent = (
         _range(log, stream, asked.start or 0, asked.end) if has_range else _rest(process, log, stream, begin)
     )
-    if asked.format in {"raw", "clean"} or (asked.format is None and _wants_bytes(call.connection)):
+    if asked.format in {"raw", "clean", "asciicast"} or (
+        asked.format is None and _wants_bytes(call.connection)
+    ):
         extent = _limited(extent, asked.limit)
         if asked.raw:
             await call.acting.read_raw(process.process_id, extent.begin, extent.end)
         redacted = "0" if asked.raw else await _redacted_in(process, extent)
-        return _bytes_answer(log, extent, asked, redacted=redacted)
+        if asked.format != "asciicast":
+            return _bytes_answer(log, extent, asked, redacted=redacted)
+        sizes = await asyncio.to_thread(read_sizes, process.folder)
+        recording = Asciicast([(one.offset, one.rows, one.cols) for one in sizes])
+        return StreamingResponse(
+            _played(log, extent, recording), media_type=ASCIICAST_TYPE, headers={"Cache-Control": "no-store"}
+        )
     page, following = _page(process, log, extent, asked)
     if asked.times:
         page |= await _of_times(process, extent.begin)
@@ -196,6 +208,15 @@ def _page(
         **redacted_member(redactions.total),
     }
     return page, following
+
+
+async def _played(log: OutputLog, extent: Extent, recording: Asciicast) -> AsyncIterator[bytes]:
+    """Yield the lines of a recording; what the log no longer holds is left out."""
+    for pieces in _all_pieces(log, extent, Redactions()):
+        for piece in pieces:
+            if piece.data is not None and (lines := recording.feed(piece.start, piece.data, piece.time_ns)):
+                yield lines
+        await asyncio.sleep(0)  # one long recording must not starve the rest
 
 
 def _cleaned(text: CleanText, pieces: Iterable[tuple[int, bytes]]) -> bytes:

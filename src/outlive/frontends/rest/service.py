@@ -19,7 +19,7 @@ from outlive.frontends.rest import documents, processes, reports, services, term
 from outlive.frontends.rest.door import ALIVE, READY, RestSettings, found_so_far
 from outlive.frontends.rest.follow import EVENTS, follow, follow_socket
 from outlive.frontends.rest.openapi import make_document, render_page
-from outlive.frontends.rest.output import BYTES_TYPE, read
+from outlive.frontends.rest.output import ASCIICAST_TYPE, BYTES_TYPE, read
 from outlive.frontends.rest.problems import DOCS_PATH, send_problem
 from outlive.frontends.rest.routes import WEBSOCKET, Members, RestCall, RestContext, RestPath, RestRoute
 from outlive.frontends.rest.search import LINES, search
@@ -74,7 +74,7 @@ _OPENED: Mapping[int, Schema] = {
 _OUTPUT: Mapping[int, Schema] = {
     200: {
         "description": "A page of output, the lines that match `grep`, or the bytes themselves.",
-        "content": {**_BYTES, **_content("text/plain")},
+        "content": {**_BYTES, **_content("text/plain"), **_content(ASCIICAST_TYPE)},
         "headers": {
             "Outlive-Cursor": _header("With bytes: the cursor behind them."),
             "Outlive-Redacted": _header(

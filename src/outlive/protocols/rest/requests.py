@@ -353,10 +353,10 @@ class OutputParameters(OfProcess, kw_only=True, frozen=True):
         bool, Meta(description="In a page of both streams: say when each piece was written.")
     ] = False
     format: Annotated[
-        Literal["json", "raw", "clean"] | None,
+        Literal["json", "raw", "clean", "asciicast"] | None,
         Meta(
             description="raw: the bytes themselves, as `Accept: application/octet-stream` asks for, too. clean: the text "
-            "without escape sequences and what was overwritten."
+            "without escape sequences and what was overwritten. asciicast: a recording for asciinema and its like."
         ),
     ] = None
     skip_gaps: Annotated[

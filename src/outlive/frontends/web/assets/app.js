@@ -7,6 +7,7 @@ import { trouble } from "./base/controls.js";
 import { ListView } from "./list/list_view.js";
 import { LogView } from "./log/log_view.js";
 import { MachineView } from "./machine/machine_view.js";
+import { PlaybackView } from "./playback/playback_view.js";
 import { followProcesses } from "./base/processes.js";
 import { followQuestions, questions } from "./questions/questions.js";
 import { QuestionsView } from "./questions/questions_view.js";
@@ -29,6 +30,7 @@ const VIEWS = new Map(Object.entries({
   approvals: ApprovalsView,
   questions: QuestionsView,
   terminal: TerminalView,
+  playback: PlaybackView,
   timeline: TimelineView,
   machine: MachineView,
 }));

@@ -5,7 +5,10 @@ import { token } from "../base/token.js";
 import { signal } from "../base/ui.js";
 import { piecesOf } from "./log_model.js";
 
-/** @typedef {"raw" | "clean"} Form As it was written; or without colours and what was overwritten. */
+/** @typedef {"raw" | "clean" | "asciicast"} Form As it was written; without colours and what was overwritten; or a recording. */
+
+const ENDINGS = { raw: ".log", clean: ".txt", asciicast: ".cast" };
+
 
 const MOST_COPIED_BYTES = 4 * 1024 * 1024; // a clipboard is no file
 const EACH_BYTES = 1024 * 1024; // between two looks of the progress
@@ -26,7 +29,7 @@ export function stopSaving() {
  * @param {Form} form
  */
 export async function save(id, form) {
-  const name = `${id.slice(-6)}${form === "raw" ? ".log" : ".txt"}`;
+  const name = `${id.slice(-6)}${ENDINGS[form]}`;
   /** @type {any} */
   const picker = /** @type {any} */ (globalThis).showSaveFilePicker;
   try {

@@ -50,7 +50,7 @@ export function LogView() {
     <div class="bar">
       ${process && html`<span class=${`state ${toneOf(process)}`}>${stateOf(process)}</span>
         <b>${process.name ?? process.short_id ?? id.slice(-6)}</b> <code class="command" title=${process.command}>${process.command}</code>
-        <span class="time">${timeOf(process, Date.now())}</span>${process.stdio === "pty" && html`<a href=${`#/terminal/${id}`}>Terminal</a>`}<${Controls} process=${process} />`}
+        <span class="time">${timeOf(process, Date.now())}</span>${process.stdio === "pty" && html`<a href=${`#/terminal/${id}`}>Terminal</a> <a href=${`#/playback/${id}`}>Play</a>`}<${Controls} process=${process} />`}
     </div>
     <${Places} isBelow=${isBelow} />
     <${Tools} id=${id} />

@@ -4,6 +4,7 @@ import { place } from "../base/address.js";
 import { Controls } from "../base/controls.js";
 import { processOf, version } from "../base/processes.js";
 import { link, scope } from "../base/rpc.js";
+import { drawIn } from "./terminal_drawing.js";
 import { TerminalSearch, isSearching, searchWith } from "./terminal_search.js";
 import { FONT_PX, GivenSizes, fontFor } from "./terminal_size.js";
 import { attach } from "./terminal_wire.js";
@@ -12,7 +13,6 @@ import { stateOf, toneOf } from "../base/words.js";
 
 /** @typedef {ReturnType<typeof attach>} Attached */
 
-const SCROLLBACK_LINES = 10_000;
 const KEYS = /** @type {const} */ ([
   ["Esc", "\x1b"],
   ["Tab", "\t"],
@@ -34,7 +34,7 @@ export function TerminalView() {
   return html`<section class="terminal" aria-label="Terminal">
     <div class="bar">
       ${process && html`<span class=${`state ${toneOf(process)}`}>${stateOf(process)}</span> <b>${process.name ?? process.short_id ?? id.slice(-6)}</b>
-        <code class="command" title=${process.command}>${process.command}</code> <a href=${`#/log/${id}`}>Output</a> <${Controls} process=${process} />`}
+        <code class="command" title=${process.command}>${process.command}</code> <a href=${`#/log/${id}`}>Output</a> <a href=${`#/playback/${id}`}>Play</a> <${Controls} process=${process} />`}
       <span role="status">${said.value}</span>
       <${Holder} />
       <button onClick=${() => (isSearching.value = !isSearching.value)} aria-pressed=${isSearching.value}>Search</button>
@@ -92,37 +92,8 @@ async function show(id, element) {
   // A value that changes while effects run would draw the page in their middle, and run this one twice.
   await null;
   said.value = "Connecting";
-  const [{ Terminal }, { FitAddon }, { UnicodeGraphemesAddon }, { WebLinksAddon }, { WebglAddon }, { SearchAddon }] = await Promise.all([
-    import("../vendor/xterm.mjs"),
-    import("../vendor/addon-fit.mjs"),
-    import("../vendor/addon-unicode-graphemes.mjs"),
-    import("../vendor/addon-web-links.mjs"),
-    import("../vendor/addon-webgl.mjs"),
-    import("../vendor/addon-search.mjs"),
-  ]);
   const readonly = scope.value === "read";
-  const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const terminal = new Terminal({
-    allowProposedApi: true, // widths of characters by graphemes are a proposal of theirs
-    cursorBlink: false,
-    disableStdin: readonly,
-    fontFamily: "ui-monospace, monospace",
-    fontSize: FONT_PX,
-    scrollback: SCROLLBACK_LINES,
-    theme: isDark ? {} : { background: "#ffffff", foreground: "#1b1f24", cursor: "#1b1f24", selectionBackground: "#b6d4fe", white: "#57606a", brightWhite: "#1b1f24", yellow: "#7d4e00", brightYellow: "#7d4e00" },
-  });
-  const fit = new FitAddon();
-  terminal.loadAddon(fit);
-  terminal.loadAddon(new UnicodeGraphemesAddon());
-  terminal.loadAddon(new WebLinksAddon((_event, address) => void open(address, "_blank", "noopener,noreferrer")));
-  terminal.open(element);
-  try {
-    const drawing = new WebglAddon();
-    drawing.onContextLoss(() => drawing.dispose());
-    terminal.loadAddon(drawing);
-  } catch {
-    // Without a graphics processor the lines are elements of the document: slower, and all there.
-  }
+  const [{ terminal, fit }, { SearchAddon }] = await Promise.all([drawIn(element, { readonly }), import("../vendor/addon-search.mjs")]);
   const searching = new SearchAddon();
   terminal.loadAddon(searching);
   searchWith(searching);
