@@ -5,6 +5,7 @@ import test from "node:test";
 import { formatPlace, parsePlace } from "./page/base/address.js";
 import { linesOf, piecesOf, spansOf } from "./page/log/log_model.js";
 import { filtered, offered, tagChanges, tagText } from "./page/list/list_model.js";
+import { looked, shareText, sparkline } from "./page/list/usage_model.js";
 import { leftBehind, startedBy, treeOf } from "./page/list/tree_model.js";
 import { drawn } from "./page/base/rows.js";
 import { addressOf, pieces as piecesOfMatch, plain, requestOf } from "./page/search/search.js";
@@ -153,6 +154,21 @@ test("what its starter has left, and what has left something, is marked", () => 
   assert.equal(mark({ started_by: { parent: "removed" } }), "left behind");
   assert.deepEqual([mark({ started_by: { parent: "alive" } }), mark({}), mark({ started_by: { parent: "ended" }, ended_at: "2026", state: "exited" })], ["", "", ""]);
   assert.equal(mark({ ended_at: "2026", state: "exited", descendants: 2 }), "left 2 running");
+});
+
+test("looks become shares of a processor, and a hole in them begins anew", () => {
+  const look = (cpu, memory_bytes = 10) => ({ process_id: "01a", processes: 1, cpu, memory_bytes, ports: [80] });
+  let usage = looked(undefined, look(5), 1000);
+  assert.deepEqual([usage.shares, usage.memory], [[], [10]]);
+  usage = looked(usage, look(6, 20), 3000);
+  assert.deepEqual([usage.shares, usage.memory, shareText(usage.shares)], [[0.5], [10, 20], "50 %"]);
+  assert.equal(looked(usage, look(9), 3000), usage, "the same moment again says nothing");
+  usage = looked(usage, look(4), 5000);
+  assert.deepEqual([usage.shares, shareText([0.004]), shareText([])], [[0.5, 0], "<1 %", ""]);
+  assert.deepEqual(looked(usage, look(40), 60_000).shares, []);
+  for (let at = 7000; at < 300_000; at += 2000) usage = looked(usage, look(at / 1000), at);
+  assert.equal(usage.shares.length, 60);
+  assert.equal(sparkline([0, 1, 0.5], { width: 59, height: 10, most: 2 }), "57.0,10.0 58.0,5.0 59.0,7.5");
 });
 
 test("tags that are typed change what is new, and take away what is gone", () => {

@@ -1,6 +1,7 @@
 """The list of processes, in a real Chromium: live, filtered by the address, and controlled by clicks."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -110,7 +111,7 @@ def test_a_process_is_signalled_named_tagged_and_run_again(
     window.until_text("is the name of")
     window.click("[aria-label='Kill second']")
     window.click("[aria-label='Really Kill second']")
-    window.until(lambda: _state(own_server, "second") != "running")
+    window.until_text("Cancelled by")
     window.click(".deeds > button")
     window.until_text("2 shown")
     assert _state(own_server, "second") == "running"
@@ -152,6 +153,35 @@ def test_the_tree_shows_what_started_what_and_what_was_left_behind(
     window.until(lambda: window.value(names) == "leaver,parent")
     window.open(f"{address}#/list?as=tree&q=parent")
     window.until_text("1 shown")
+
+
+@pytest.mark.promise("U.usage")
+def test_processor_memory_and_ports_are_shown_while_a_row_is_in_sight(
+    window: Browser, own_server: OutliveServer
+) -> None:
+    asking = Requests(own_server)
+    program = (
+        "import http.server; s = http.server.ThreadingHTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)"
+        "; print(s.server_port, flush=True); s.serve_forever()"
+    )
+    asking.start(f'{sys.executable} -c "{program}"', name="serves")
+    asking.start("while :; do :; done", name="spins")
+    window.until(lambda: asking("GET", "/v1/processes/serves/output").body["chunks"])
+    port = asking("GET", "/v1/processes/serves/output").body["chunks"][0]["data"].strip()
+    open_page(window, own_server)
+    window.until_text(f":{port}")
+    link = f"document.querySelector('.used a[href=\"http://127.0.0.1:{port}\"]')"
+    assert window.value(f"{link} !== null")
+    cell = "[...document.querySelectorAll('.row')].find(one => one.innerText.includes('spins')).querySelector('.used')"
+    window.until(lambda: re.search(r"[1-9]\d* %", window.value(f"{cell}.innerText")))
+    assert window.value(f"{cell}.querySelector('.line-cpu polyline').getAttribute('points').length > 0")
+    # What is out of sight is asked for no more.
+    window.value("location.hash = '#/list?q=nothing-is-called-so'")
+    window.until_text("0 shown")
+    asked = "(() => { const s = WebSocket.prototype.send; window.sent = []; WebSocket.prototype.send = function (t) { window.sent.push(t); return s.call(this, t); }; })()"
+    window.value(asked)
+    window.value("new Promise(resolve => setTimeout(resolve, 2500))")
+    assert not [one for one in window.value("window.sent") if "usage" in one]
 
 
 @pytest.mark.promise("U.list")

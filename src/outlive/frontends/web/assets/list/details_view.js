@@ -5,9 +5,11 @@ import { attempt } from "../base/controls.js";
 import { learn, processOf } from "../base/processes.js";
 import { request, scope } from "../base/rpc.js";
 import { html, useState } from "../base/ui.js";
-import { lives, quoted, size, stateOf } from "../base/words.js";
+import { duration, lives, quoted, size, stateOf } from "../base/words.js";
 import { tagChanges, tagText, titleOf } from "./list_model.js";
 import { startedBy } from "./tree_model.js";
+import { looks, usageOf } from "./usage.js";
+import { shareText } from "./usage_model.js";
 
 /** @typedef {import("../base/words.js").Process} Process */
 
@@ -38,6 +40,12 @@ export function Details() {
   </section>`;
 }
 
+/** Ports as links, where they are this machine's. @param {{process: Process, ports: number[]}} props */
+export function Ports({ process, ports }) {
+  if (process.location) return html`${ports.map((port) => `:${port} `)}`;
+  return html`${ports.map((port) => html`<a key=${port} href=${`http://${location.hostname}:${port}`} target="_blank" rel="noopener noreferrer">:${port}</a> `)}`;
+}
+
 /** @param {Process} one @returns {[string, unknown][]} */
 function factsOf(one) {
   /** @type {[string, unknown][]} */
@@ -51,6 +59,10 @@ function factsOf(one) {
   const starter = parent ? processOf(parent) : undefined;
   facts.push(["Started by", html`${startedBy(one)}${call && ` · call ${call}`}${parent && html` · from <a href=${addressOf(parent)}>${starter ? titleOf(starter) : parent}</a>`}`]);
   if (one.pid !== null) facts.push(["Pid", one.pid]);
+  void looks.value;
+  const usage = lives(one) ? usageOf(one.process_id) : undefined;
+  if (usage) facts.push(["Memory", size(usage.memory.at(-1) ?? 0)], ["Processor", `${shareText(usage.shares)} now, ${duration(usage.cpu)} in all`]);
+  if (usage?.ports.length) facts.push(["Ports", html`<${Ports} process=${one} ports=${usage.ports} />`]);
   if (one.group) facts.push(["Group", one.group]);
   if (one.error) facts.push(["Error", one.error]);
   return facts;

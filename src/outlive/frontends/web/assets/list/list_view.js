@@ -8,9 +8,11 @@ import { all, isListed, processOf, version } from "../base/processes.js";
 import { request, scope } from "../base/rpc.js";
 import { Rows } from "../base/rows.js";
 import { html } from "../base/ui.js";
-import { duration, lives, stateOf, timeOf, toneOf } from "../base/words.js";
-import { Details, DetailsLink } from "./details_view.js";
+import { duration, lives, size, stateOf, timeOf, toneOf } from "../base/words.js";
+import { Details, DetailsLink, Ports } from "./details_view.js";
 import { FACETS, ORDERS, filtered, offered, titleOf } from "./list_model.js";
+import { drawAnew, looks, memoryOf, usageOf } from "./usage.js";
+import { shareText, sparkline } from "./usage_model.js";
 import { leftBehind, treeOf } from "./tree_model.js";
 
 /** @typedef {import("../base/words.js").Process} Process */
@@ -32,9 +34,10 @@ let last = { mark: "", result: { ...filtered([], {}), tree: /** @type {import(".
 
 /** @param {Record<string, string>} query The rows of the list, or of the tree where that is looked at. */
 function shown(query) {
-  const mark = JSON.stringify([version.value, query.q, query.sort, query.as, query.shut, ...FACETS.map((facet) => query[facet])]);
+  const measured = query.sort === "memory" ? looks.value : 0;
+  const mark = JSON.stringify([version.value, measured, query.q, query.sort, query.as, query.shut, ...FACETS.map((facet) => query[facet])]);
   if (mark !== last.mark) {
-    const result = filtered(all(), query);
+    const result = filtered(all(), query, memoryOf);
     last = { mark, result: { ...result, tree: query.as === "tree" ? treeOf(result.found, shutIn(query)) : null } };
   }
   return last.result;
@@ -54,6 +57,7 @@ function fold(key) {
 
 export function ListView() {
   const query = place.value.query;
+  drawAnew();
   const { found, counts, tree } = shown(query);
   return html`<section class="list" aria-label="Processes">
     <form class="filter" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
@@ -115,6 +119,23 @@ function Fold({ itsKey, isShut, name }) {
   return html`<a class="fold" href="#/list" role="button" aria-expanded=${!isShut} aria-label=${`${isShut ? "Unfold" : "Fold"} ${name}`} onClick=${press}>${isShut ? "▸" : "▾"}</a>`;
 }
 
+const LINE = { width: 60, height: 16 }; // pixels
+
+/** What a process uses: two lines of the last minutes, what they say now, and the ports on which it listens. @param {{process: Process}} props */
+function Used({ process }) {
+  void looks.value;
+  const usage = lives(process) ? usageOf(process.process_id) : undefined;
+  if (!usage) return null;
+  const memory = size(usage.memory.at(-1) ?? 0);
+  return html`<${Line} values=${usage.shares} most=${1} name="cpu" /><${Line} values=${usage.memory} name="memory" />
+    <small>${shareText(usage.shares)} ${memory} <${Ports} process=${process} ports=${usage.ports} /></small>`;
+}
+
+/** @param {{values: number[], most?: number, name: string}} props */
+function Line({ values, most, name }) {
+  return html`<svg class=${`line-${name}`} viewBox=${`0 0 ${LINE.width} ${LINE.height}`} width=${LINE.width} height=${LINE.height} aria-hidden="true"><polyline points=${sparkline(values, { ...LINE, most })} fill="none" stroke="currentColor" /></svg>`;
+}
+
 /** @param {{process: Process, index: number, leaf?: import("./tree_model.js").Leaf}} props */
 function Row({ process, index, leaf }) {
   const left = leftBehind(process, processOf);
@@ -125,6 +146,7 @@ function Row({ process, index, leaf }) {
     <a class="what" role="cell" title=${process.command} href=${`#/log/${process.process_id}`}>
       <b>${name}</b> <code>${process.command}</code>
     </a>
+    <span class="used" role="cell"><${Used} process=${process} /></span>
     <span class="where" role="cell" title=${process.cwd}>${leaf && process.started_by?.call ? `call ${process.started_by.call}` : (process.project ?? process.cwd)}</span>
     <span class="time" role="cell" title=${`started ${process.created_at}`}>${timeOf(process, now.value)} <small>${age} ago</small></span>
     <span role="cell" class="acts">
