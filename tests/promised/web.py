@@ -9,6 +9,7 @@ SENTENCES: Mapping[str, str] = {
     "U.deeds": "The page sends a chosen signal, starts the same again, and gives a process another name and other tags.",
     "U.tree": "The page shows as a tree what started what: project, caller, session, process; and marks what was left behind.",
     "U.usage": "The page shows processor, memory and listening ports of the processes in sight, and asks for none that is out of sight.",
+    "U.compare": "The page compares a run with an earlier one of the same command: duration, exit code, and the first line that differs, however long they are.",
     "U.log": "The page shows a log of any size at its end, its beginning and any place between, fetching what is in sight, and goes on after a kill.",
     "U.log.tools": "The page goes to a line, folds marked steps, shows times, finds a text, links chosen lines, and saves a log raw or as clean text.",
     "U.log.hidden": "A page that is hidden, or shows what has ended and changes no more, asks the server for no output.",

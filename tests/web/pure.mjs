@@ -6,6 +6,7 @@ import { formatPlace, parsePlace } from "./page/base/address.js";
 import { linesOf, piecesOf, spansOf } from "./page/log/log_model.js";
 import { filtered, offered, tagChanges, tagText } from "./page/list/list_model.js";
 import { looked, shareText, sparkline } from "./page/list/usage_model.js";
+import { LineCutter, firstDifference, lastRun, withoutNumbers } from "./page/compare/compare_model.js";
 import { leftBehind, startedBy, treeOf } from "./page/list/tree_model.js";
 import { drawn } from "./page/base/rows.js";
 import { addressOf, pieces as piecesOfMatch, plain, requestOf } from "./page/search/search.js";
@@ -91,7 +92,7 @@ test("no bytes are too odd for a line", () => {
 });
 
 test("an address says the same when it is read and written again", () => {
-  for (const hash of ["#/list", "#/list?q=a+b%3Dc&state=live", "#/log/01k?at=7", "#/log/a%2Fb"]) assert.equal(formatPlace(parsePlace(hash)), hash);
+  for (const hash of ["#/list", "#/list?q=a+b%3Dc&state=live", "#/log/01k?at=7", "#/log/a%2Fb", "#/compare/01a/01b?numbers=same"]) assert.equal(formatPlace(parsePlace(hash)), hash);
   assert.deepEqual(parsePlace(""), { view: "list", id: "", query: {} });
   assert.equal(parsePlace("#/log/%E0%A4%A").id, "%E0%A4%A");
   assert.equal(formatPlace({ view: "list", id: "", query: { q: "" } }), "#/list");
@@ -169,6 +170,29 @@ test("looks become shares of a processor, and a hole in them begins anew", () =>
   for (let at = 7000; at < 300_000; at += 2000) usage = looked(usage, look(at / 1000), at);
   assert.equal(usage.shares.length, 60);
   assert.equal(sparkline([0, 1, 0.5], { width: 59, height: 10, most: 2 }), "57.0,10.0 58.0,5.0 59.0,7.5");
+});
+
+test("two outputs differ first at a line, wherever their pages were cut", async () => {
+  async function* read(parts) {
+    const cutter = new LineCutter();
+    for (const part of parts) yield cutter.take(bytes(part));
+    yield cutter.finish();
+  }
+  const differ = (one, other, same) => firstDifference(read(one), read(other), same);
+  assert.equal(await differ(["a\nb", "c\nd"], ["a", "\nbc\n", "d"]), null);
+  assert.deepEqual(await differ(["a\nbx\n"], ["a\nb", "y\n"]), { line: 2, one: "bx", other: "by" });
+  assert.deepEqual(await differ(["a\nb\n"], ["a\n"]), { line: 2, one: "b", other: null });
+  assert.equal(await differ(["took 12.3s\n"], ["took 4.56s\n"], withoutNumbers), null);
+  assert.deepEqual(await differ(["x".repeat(600_000), "y\nz\n"], ["x".repeat(600_000) + "y\nw\n"]), { line: 2, one: "z", other: "w" });
+  assert.equal((await differ(["x".repeat(600_000)], ["x".repeat(599_999)])).line, 1);
+  assert.equal(await differ([], []), null);
+});
+
+test("the last run is the newest before this one, of the same words in the same folder", () => {
+  const run = (id, members) => process({ process_id: id, started_at: "2026", ...members });
+  const all = [run("01a"), run("01b"), run("01c", { cwd: "/other" }), run("01d", { started_at: null }), run("01e"), run("01f")];
+  assert.equal(lastRun(all[4], all).process_id, "01b");
+  assert.equal(lastRun(all[0], all), undefined);
 });
 
 test("tags that are typed change what is new, and take away what is gone", () => {

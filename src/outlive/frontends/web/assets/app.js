@@ -3,6 +3,7 @@
 import { followAddress, place } from "./base/address.js";
 import { approvals, decides, followApprovals } from "./approvals/approvals.js";
 import { ApprovalsView } from "./approvals/approvals_view.js";
+import { CompareView } from "./compare/compare_view.js";
 import { trouble } from "./base/controls.js";
 import { ListView } from "./list/list_view.js";
 import { LogView } from "./log/log_view.js";
@@ -31,6 +32,7 @@ const VIEWS = new Map(Object.entries({
   questions: QuestionsView,
   terminal: TerminalView,
   playback: PlaybackView,
+  compare: CompareView,
   timeline: TimelineView,
   machine: MachineView,
 }));

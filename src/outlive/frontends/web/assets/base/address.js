@@ -3,7 +3,7 @@
 // but for `place`, which follows the address.
 import { signal } from "./ui.js";
 
-/** @typedef {{view: string, id: string, query: Record<string, string>}} Place */
+/** @typedef {{view: string, id: string, second?: string, query: Record<string, string>}} Place `second`: another process, where two are looked at. */
 
 /**
  * @param {string} hash "#/log/01k…?q=make": view, process, and a query.
@@ -11,8 +11,8 @@ import { signal } from "./ui.js";
  */
 export function parsePlace(hash) {
   const [path = "", query = ""] = hash.replace(/^#?\/?/, "").split("?", 2);
-  const [view = "", id = ""] = path.split("/", 2);
-  return { view: view || "list", id: decode(id), query: Object.fromEntries(new URLSearchParams(query)) };
+  const [view = "", id = "", second = ""] = path.split("/", 3);
+  return { view: view || "list", id: decode(id), ...(second && { second: decode(second) }), query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
 /** @param {string} text */
@@ -28,10 +28,11 @@ function decode(text) {
  * @param {Place} place
  * @returns {string} Its address, without what is empty.
  */
-export function formatPlace({ view, id, query }) {
+export function formatPlace({ view, id, second = "", query }) {
   const kept = Object.entries(query).filter(([, value]) => value !== "");
   const words = new URLSearchParams(kept).toString();
-  return `#/${view}${id && `/${encodeURIComponent(id)}`}${words && `?${words}`}`;
+  const ids = [id, second].filter(Boolean).map((one) => `/${encodeURIComponent(one)}`);
+  return `#/${view}${ids.join("")}${words && `?${words}`}`;
 }
 
 /** Where the page is. */

@@ -1,0 +1,59 @@
+"""Two runs of a command are compared in the page, by clicks and by the address, streaming through both outputs."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.attacking import Requests
+from tests.support.browsing import Browser
+from tests.support.server import OutliveServer
+from tests.web.opened import open_page
+
+pytestmark = pytest.mark.thorough
+
+
+def _runs(asking: Requests, folder: Path, *states: str) -> list[str]:
+    """Run one command again and again, which writes what a file says; return the ids."""
+    ids = []
+    for state in states:
+        (folder / "mood").write_text(state)
+        # 600 KB, three pages, before the line that differs; the number in it is another one each time.
+        line = "seq -f 'line %06.0f of the log' 24000; cat mood; echo took $RANDOM.$$; echo warned >&2; grep -q bad mood && exit 4; true"
+        one = asking.start(line, cwd=str(folder), name=f"run-{len(ids)}")
+        asking("GET", f"/v1/processes/{one['process_id']}/wait?timeout=20")
+        ids.append(one["process_id"])
+    return ids
+
+
+@pytest.mark.promise("U.compare")
+def test_a_run_is_compared_with_the_one_before_by_a_click(
+    window: Browser, own_server: OutliveServer, tmp_path: Path
+) -> None:
+    asking = Requests(own_server)
+    first, second, third = _runs(asking, tmp_path, "well\n", "well\n", "bad\n")
+    address = open_page(window, own_server)
+    window.click("[aria-label='Details of run-2']")
+    window.click(".details a[href^='#/compare']")
+    shown = window.until_text("Compared,")
+    assert window.value("location.hash") == f"#/compare/{third}"
+    assert "Standard output differs first in line 24001." in shown
+    assert "Standard error is the same." in shown
+    assert window.value("document.querySelector('.mine').innerText") == "bad"
+    assert window.value("document.querySelector('.its').innerText") == "well"
+    assert window.value("[...document.querySelectorAll('.differs th')].map(one => one.innerText)")[:2] == [
+        "State",
+        "Exit code",
+    ]
+    # The address holds both, and what counts; the server may have been killed meanwhile.
+    own_server.kill()
+    own_server.start()
+    window.open(f"{address}#/compare/{second}/{first}")
+    window.reload()
+    assert "differs first in line 24002." in window.until_text("Compared,")
+    window.click(".compare input[type=checkbox]")
+    assert "Standard output is the same." in window.until_text("output is the same")
+    assert window.value("location.hash") == f"#/compare/{second}/{first}?numbers=same"
+    window.value(f"location.hash = '#/compare/{first}'")
+    window.until_text("No earlier run")
+    window.value(f"location.hash = '#/log/{third}'")
+    window.until_text("Compare with the last run")
