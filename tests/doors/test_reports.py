@@ -63,6 +63,8 @@ def test_every_door_counts_starts_ends_and_failures_by_time_and_project(
     assert answer.complete
     only = RestCaller(served.rest_url).send("GET", "/v1/statistics", project="/srv/a", **span).json
     assert [one["project"] for one in only["projects"]] == ["/srv/a"]
+    uncounted = _counted(served, **span, counts=False)
+    assert (uncounted.projects, sum(one.started for one in uncounted.buckets)) == ([], 0)
     earlier: dict[str, Query] = {
         "since": (begun - timedelta(hours=2)).isoformat(),
         "until": begun.isoformat(),

@@ -42,7 +42,7 @@ from outlive.store.rows import ProcessFilter
 _PAGE = 1000  # records of one question to the registry: some milliseconds
 _CHECK_S = 30.0  # a doctor on a busy machine: it starts some programs
 _CHECKED_S = 10.0  # a page that is looked at asks again
-MOST_RECORDS = 50_000  # five times what retention keeps by default; some two seconds of a thread
+MOST_RECORDS = 50_000  # five times what retention keeps by default; some four seconds of a thread (80 µs each, mostly to read them)
 
 
 class Reports:
@@ -91,8 +91,8 @@ class Reports:
         span = asked.span(datetime.now(UTC))
         counting = _SpanCounts(span)
         before: str | None = None
-        is_complete = False
-        for _ in range(MOST_RECORDS // _PAGE):
+        is_complete = not asked.counts
+        for _ in range(MOST_RECORDS // _PAGE if asked.counts else 0):
             wanted = ProcessFilter(
                 principal=principal,
                 project=asked.project,

@@ -54,6 +54,10 @@ class StatisticsRequest(msgspec.Struct, kw_only=True, frozen=True):
         ProjectFolder | None, Meta(description="Only processes that were started for this folder.")
     ] = None
 
+    counts: Annotated[
+        bool, Meta(description="False: count nothing, which is cheap, and say only when no server ran.")
+    ] = True
+
     def span(self, now: datetime) -> Span:
         """Return the span that is meant.
 

@@ -33,7 +33,7 @@ async function load(key) {
   const project = query.project || undefined;
   /** @type {Process[]} */
   const found = [];
-  const away = later(() => request("statistics", { since, until: new Date(Math.max(from + 1, Math.min(to, Date.now()))).toISOString(), bucket_s: 86400, project }));
+  const away = later(() => request("statistics", { since, until: new Date(Math.max(from + 1, Math.min(to, Date.now()))).toISOString(), counts: false }));
   for (let before; found.length < MOST; ) {
     const page = await request("list", { alive_since: since, until, project, limit: PAGE, before });
     if (keyOf() !== key) return; // another span is shown by now
