@@ -34,6 +34,22 @@ _WORDS = [
 _SHOWN = """[...document.querySelectorAll(".xterm-rows > div")]
     .map((row) => row.textContent.replaceAll("\\u00a0", " ").trimEnd()).join("\\n").trimEnd()"""
 
+# The middle of an element that was at the same place for two frames, and would take a click there; null as long as there is none.
+_PLACE = """async (selector) => {
+    const one = document.querySelector(selector);
+    if (one === null) return null;
+    one.scrollIntoView({block: "nearest"});
+    const middle = () => { const box = one.getBoundingClientRect(); return [box.left + box.width / 2, box.top + box.height / 2]; };
+    const frame = () => new Promise((then) => requestAnimationFrame(then));
+    const before = middle();
+    await frame();
+    await frame();
+    const after = middle();
+    const hit = document.elementFromPoint(...after);
+    const isSame = before[0] === after[0] && before[1] === after[1];
+    return isSame && hit !== null && (one.contains(hit) || hit.contains(one)) ? after : null;
+}"""
+
 
 class Browser:
     """One window of it. Methods block."""
@@ -74,14 +90,17 @@ class Browser:
             self.do("Input.dispatchKeyEvent", type="keyUp", **{**known, "text": ""})
 
     def click(self, selector: str) -> None:
-        """Click into the middle of what a selector names, once it is there."""
-        found = f"document.querySelector({json.dumps(selector)})"
-        self.until(lambda: self.value(f"{found} !== null"), lambda: f"{selector} is there: {self.text}")
-        middle = self.value(
-            f"(() => {{ const one = {found}; one.scrollIntoView({{block: 'nearest'}});"
-            " const box = one.getBoundingClientRect();"
-            " return [box.left + box.width / 2, box.top + box.height / 2]; })()"
-        )
+        """Click into the middle of what a selector names, once it is there, stands still, and nothing lies above it."""
+        asked = f"({_PLACE})({json.dumps(selector)})"
+        middle: list[float] | None = None
+
+        def is_reachable() -> bool:
+            nonlocal middle
+            middle = self.value(asked)
+            return middle is not None
+
+        self.until(is_reachable, lambda: f"{selector} can be clicked: {self.text}")
+        assert middle is not None
         for kind in ("mousePressed", "mouseReleased"):
             self.do(
                 "Input.dispatchMouseEvent", type=kind, x=middle[0], y=middle[1], button="left", clickCount=1

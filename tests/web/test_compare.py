@@ -14,7 +14,7 @@ pytestmark = pytest.mark.thorough
 
 def _runs(asking: Requests, folder: Path, *states: str) -> list[str]:
     """Run one command again and again, which writes what a file says; return the ids."""
-    ids = []
+    ids: list[str] = []
     for state in states:
         (folder / "mood").write_text(state)
         # 600 KB, three pages, before the line that differs; the number in it is another one each time.

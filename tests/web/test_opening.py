@@ -29,7 +29,6 @@ def test_the_file_opens_the_page_which_lives_on_when_the_server_is_killed(
     window.reload()
     window.until_text("seen-here")
     assert run_outlive("token", "revoke", "page-1", state_dir=own_server.state_dir).returncode == 0
-    window.reload()
     window.until_text("does not count")
     assert window.value("sessionStorage.length") == 0
 

@@ -47,7 +47,7 @@ def test_what_is_typed_is_found_in_all_output_and_a_click_leads_to_the_line(
     window.open(f"{address}#/search?q=%5Econnection.*%5Cd&regex=1&case=1")
     window.until_text("1 found")
     window.value("document.querySelector('.hit .lines').click()")
-    first = "(document.querySelector('.line') || {}).innerText || ''"
+    first = "(document.querySelector('.line [role=cell]') || {}).innerText || ''"
     window.until(lambda: window.value(first).startswith("connection REFUSED"), lambda: window.text[:500])
     assert window.value("location.hash").startswith(f"#/log/{newer}?at=")
     window.value("history.back()")

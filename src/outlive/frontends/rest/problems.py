@@ -25,6 +25,8 @@ HTTP_SLUGS: Mapping[str, tuple[int, str]] = MappingProxyType(
         "http_method_not_allowed": (405, "The Allow header names the methods of this path."),
         "not_json": (415, "Send Content-Type: application/json."),
         "body_too_large": (413, "Send less at a time, or raise --max-message-bytes."),
+        "file_exists": (409, "Choose another name, or pass replace=true."),
+        "upload_failed": (409, "The process of the upload (tag upload=NAME) has what its command said."),
         "key_reused": (422, "Use a fresh Idempotency-Key for another command."),
     }
 )

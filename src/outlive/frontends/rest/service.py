@@ -23,6 +23,7 @@ from outlive.frontends.rest.output import ASCIICAST_TYPE, BYTES_TYPE, read
 from outlive.frontends.rest.problems import DOCS_PATH, send_problem
 from outlive.frontends.rest.routes import WEBSOCKET, Members, RestCall, RestContext, RestPath, RestRoute
 from outlive.frontends.rest.search import LINES, search
+from outlive.frontends.rest.uploads import upload
 from outlive.operations import answers as shared
 from outlive.operations.controls import CONTROLS
 from outlive.operations.reports import AuditPage, ChecksAnswer, SettingsAnswer, StatisticsAnswer
@@ -111,6 +112,7 @@ _SYNCHRONOUS, _BACKGROUND = "/api/sync/execute/", f"{_ASYNC}/execute/background/
 _VIEW = answers.ProcessView
 _STATE = (409,)  # it is not in a state in which this can be done
 _DISK = (507,)
+_FILES = (409, 413, 507)
 _NEW = (404, *_STATE, *_DISK)
 
 # Method, path, operation, handler, answer, and statuses of errors beside those that follow from the
@@ -124,6 +126,7 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("DELETE", _ONE, "remove", processes.remove, shared.Acknowledgement, _STATE),
     *(RestRoute("POST", f"{_ONE}/{name}", name, processes.control(name), _VIEW, _STATE) for name in CONTROLS),
     RestRoute("POST", f"{_ONE}/stdin", "write", processes.write, answers.Written, (409, 413), content=_INPUT),
+    RestRoute("POST", f"{_ONE}/files", "execute", upload, answers.Uploaded, _FILES, 201, content=_INPUT),
     RestRoute("GET", f"{_ONE}/wait", "wait", processes.wait, answers.Waited),
     RestRoute("GET", f"{_ONE}/output", "read", read, _PAGES, (410,), beside=_OUTPUT),
     RestRoute("GET", f"{_ONE}/follow", "attach", follow, beside=_FOLLOWED),

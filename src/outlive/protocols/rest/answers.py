@@ -68,6 +68,14 @@ class MatchPage(AnswerMembers, kw_only=True, frozen=True):
     redacted: Redacted = 0
 
 
+class Uploaded(AnswerMembers, kw_only=True, frozen=True):
+    """A file that was written, and the command that has written it."""
+
+    path: str
+    bytes: int
+    process_id: str
+
+
 class Written(AnswerMembers, kw_only=True, frozen=True):
     """How much of the body went into the process's input."""
 

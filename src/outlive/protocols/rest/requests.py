@@ -272,6 +272,34 @@ class WriteParameters(OfProcess, kw_only=True, frozen=True):
     eof: Annotated[bool, Meta(description="Close the input behind these bytes.")] = False
 
 
+class UploadParameters(OfProcess, kw_only=True, frozen=True):
+    """Where a file goes."""
+
+    name: Annotated[
+        str,
+        Meta(min_length=1, max_length=255, description="The file's name: no slash, no control characters."),
+    ]
+    folder: Annotated[
+        ProjectFolder | None,
+        Meta(description="Its folder, absolute; the process's working folder as it is now, if left out."),
+    ] = None
+    replace: Annotated[bool, Meta(description="Replace a file of that name; otherwise it is refused.")] = (
+        False
+    )
+
+
+def file_name(text: str) -> str:
+    """Return a name that leads nowhere but into its folder.
+
+    Raises:
+        InvalidRequest: It is none.
+    """
+    is_plain = text not in {".", ".."} and "/" not in text and text.isprintable()
+    if not is_plain or len(text.encode("utf-8", "surrogateescape")) > 255:
+        raise InvalidRequest("invalid_params", "query.name: no file can be called so.")
+    return text
+
+
 class ServicesParameters(msgspec.Struct, kw_only=True, frozen=True):
     """Which services to show, and how long to wait for news."""
 
