@@ -4,6 +4,7 @@ import test from "node:test";
 
 import { clockOf, parseRange, rowAt, rowsOf } from "./page/log/log_folds.js";
 import { due, later, lengthOf, sizeAt } from "./page/playback/playback_model.js";
+import { shellWord } from "./page/terminals/terminal_upload.js";
 import { GivenSizes, fontFor } from "./page/terminals/terminal_size.js";
 import { linesOf, newlinesIn, piecesOf, textOf } from "./page/log/log_model.js";
 
@@ -79,4 +80,8 @@ test("a recording's time passes as fast as is asked for, and of a pause that is 
   assert.deepEqual([0, 8, 9, 100].map((at) => sizeAt(sizes, at).rows), [1, 1, 3, 3]);
   assert.equal(sizeAt([], 5).cols, 80);
   assert.deepEqual([-5, 59_999, 60_000, 3_723_000].map(lengthOf), ["0:00", "0:59", "1:00", "1:02:03"]);
+});
+
+test("a path is one word of a shell", () => {
+  assert.deepEqual(["/srv/a-b_1.csv", "/a b", "/it's", "/$(x)"].map(shellWord), ["/srv/a-b_1.csv", "'/a b'", "'/it'\\''s'", "'/$(x)'"]);
 });

@@ -7,6 +7,7 @@ import { link, scope } from "../base/rpc.js";
 import { drawIn } from "./terminal_drawing.js";
 import { TerminalSearch, isSearching, searchWith } from "./terminal_search.js";
 import { FONT_PX, GivenSizes, fontFor } from "./terminal_size.js";
+import { Uploads, takeDrops } from "./terminal_upload.js";
 import { attach } from "./terminal_wire.js";
 import { html, signal, useEffect, useRef } from "../base/ui.js";
 import { stateOf, toneOf } from "../base/words.js";
@@ -43,6 +44,7 @@ export function TerminalView() {
         current?.focus();
       }}>${name}</button>`)}</span>`}
     </div>
+    <${Uploads} />
     <${TerminalSearch} leave=${() => current?.focus()} />
     ${link.value === "open" || current ? html`<${Screen} key=${id} id=${id} />` : null}
   </section>`;
@@ -110,6 +112,11 @@ async function show(id, element) {
   let actual = null;
   /** Draw it in the window's size (of one that holds it), or in the size that it has. @param {boolean} isOwn */
   const arrange = (isOwn) => {
+    const { viewportY, baseY } = terminal.buffer.active;
+    resized(isOwn);
+    if (viewportY >= baseY) terminal.scrollToBottom();
+  };
+  const resized = (/** @type {boolean} */ isOwn) => {
     element.classList.toggle("letterbox", !isOwn);
     terminal.options.fontSize = FONT_PX;
     if (isOwn) return fit.fit();
@@ -133,7 +140,8 @@ async function show(id, element) {
           const isDrawn = told.rows === terminal.rows && told.cols === terminal.cols;
           const isForeign = message.type === "resized" && given.isForeign(told) && !isDrawn;
           actual = told;
-          if (!holds() || isForeign) arrange(false);
+          // Behind the greeting comes who holds it, and that decides how it is drawn.
+          if (message.type === "resized" && (!holds() || isForeign)) arrange(false);
         }
         if (message.type === "holder") {
           const had = holds();
@@ -166,6 +174,8 @@ async function show(id, element) {
   terminal.onResize((size) => holds() && !element.classList.contains("letterbox") && give(size));
   const watching = new ResizeObserver(() => arrange(holds()));
   watching.observe(element);
+  // Pasted, so that a shell shows the name and runs nothing.
+  if (!readonly) takeDrops(element, id, (text) => terminal.paste(text));
   current = { attached, focus: () => terminal.focus() };
   terminal.focus();
   return () => {
