@@ -169,7 +169,7 @@ test("looks become shares of a processor, and a hole in them begins anew", () =>
   assert.deepEqual(looked(usage, look(40), 60_000).shares, []);
   for (let at = 7000; at < 300_000; at += 2000) usage = looked(usage, look(at / 1000), at);
   assert.equal(usage.shares.length, 60);
-  assert.equal(sparkline([0, 1, 0.5], { width: 59, height: 10, most: 2 }), "57.0,10.0 58.0,5.0 59.0,7.5");
+  assert.equal(sparkline([0, 1, 0.5], { width: 59, height: 12, most: 2 }), "57.0,11.0 58.0,6.0 59.0,8.5");
 });
 
 test("two outputs differ first at a line, wherever their pages were cut", async () => {

@@ -190,6 +190,35 @@ def test_a_page_that_only_looks_has_nothing_to_click(window: Browser, own_server
     open_page(window, own_server, "--scope", "read")
     assert "only looks" in window.until_text("looked-at")
     assert window.value("document.querySelectorAll('main button').length") == 0
+    window.click("[aria-label='Details of looked-at']")
+    window.until_text("Started by")
+    assert window.value("document.querySelectorAll('main button, .details input').length") == 0
+    # The server refuses it, whatever a page offers.
+    token = window.value("Object.values(sessionStorage)[0]")
+    reading = Requests(own_server, token)
+    for method, verb, body in (
+        ("POST", "/rerun", {}),
+        ("POST", "/signal", {"signal": "INT"}),
+        ("PATCH", "", {"name": "other"}),
+    ):
+        assert reading(method, f"/v1/processes/looked-at{verb}", body=body).slug == "scope_missing"
+
+
+@pytest.mark.promise("U.list")
+def test_list_and_details_fit_a_phone(window: Browser, own_server: OutliveServer) -> None:
+    Requests(own_server).start(f"sleep 60 # {'long-' * 60}", name="wide", tags={"a": "b" * 300})
+    address = open_page(window, own_server)
+    window.do("Emulation.setDeviceMetricsOverride", width=375, height=700, deviceScaleFactor=1, mobile=True)
+    try:
+        for view in ("list?sort=age", "list?as=tree"):
+            window.open(f"{address}#/{view}")
+            window.click("[aria-label='Details of wide']")
+            window.until_text("Send signal")
+            assert window.value("document.documentElement.scrollWidth") <= 375
+            window.click(".details .bar a:last-child")
+            window.until(lambda: "Send signal" not in window.text)
+    finally:
+        window.do("Emulation.clearDeviceMetricsOverride")
 
 
 @pytest.mark.promise("U.list")

@@ -40,16 +40,13 @@ async function* lines(id, stream, mark) {
   let cursor = "0";
   for (let hasMore = true; hasMore && compared.value.mark === mark; ) {
     const page = await output(id, { stream, cursor, limit: PAGE_BYTES });
-    let count = 0;
+    put({ read: compared.value.read + page.chunks.reduce((/** @type {number} */ sum, /** @type {{data?: string}} */ one) => sum + ((one.data ?? "").length * 3) / 4, 0) });
     for (const chunk of page.chunks) {
       if (chunk.gap) yield [{ text: `… ${chunk.to - chunk.from} bytes are no longer kept …`, isEnd: true }];
       else {
-        const bytes = Uint8Array.from(atob(chunk.data), (one) => one.charCodeAt(0));
-        count += bytes.length;
-        yield cutter.take(bytes);
+        yield cutter.take(Uint8Array.from(atob(chunk.data), (one) => one.charCodeAt(0)));
       }
     }
-    put({ read: compared.value.read + count });
     cursor = page.cursor;
     hasMore = page.more;
   }

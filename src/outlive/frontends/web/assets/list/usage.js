@@ -1,7 +1,7 @@
 // @ts-check
 // What the processes in sight use, looked at while somebody does: no row in sight, no question. The history is this page's memory.
 import { place } from "../base/address.js";
-import { processOf } from "../base/processes.js";
+import { living, processOf } from "../base/processes.js";
 import { link, request } from "../base/rpc.js";
 import { signal } from "../base/ui.js";
 import { lives } from "../base/words.js";
@@ -37,7 +37,9 @@ export function memoryOf({ process_id }) {
 }
 
 async function look() {
-  const wanted = [...inSight].filter((id) => {
+  // An order by memory has to know that of all that lives, as far as one question goes.
+  const asked = place.value.query.sort === "memory" ? new Set([...inSight, ...living().map((one) => one.process_id)]) : inSight;
+  const wanted = [...asked].filter((id) => {
     const process = processOf(id);
     return process && lives(process) && process.state !== "queued";
   });

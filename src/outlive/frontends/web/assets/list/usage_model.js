@@ -40,7 +40,8 @@ export function sparkline(values, { width, height, most = 0 }) {
   const top = Math.max(most, ...values) || 1;
   const step = width / (KEPT - 1);
   const first = width - (values.length - 1) * step;
-  return values.map((value, place) => `${(first + place * step).toFixed(1)},${(height - (value / top) * height).toFixed(1)}`).join(" ");
+  const room = height - 2; // a line is drawn around its middle: at the edges half of it would be cut off
+  return values.map((value, place) => `${(first + place * step).toFixed(1)},${(height - 1 - (value / top) * room).toFixed(1)}`).join(" ");
 }
 
 /** @param {number[]} shares @returns {string} The newest one: "12 %", "150 %" for one and a half processors. */
