@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outlive.client import AccessDenied, Client
-from outlive.operations.reports import AuditPage, ChecksAnswer, SettingsAnswer, StatisticsAnswer
+from outlive.client import AccessDenied, Client, InvalidState
+from outlive.operations.reports import AuditPage, ChecksAnswer, GroupsAnswer, SettingsAnswer, StatisticsAnswer
 from tests.docs.wire import Wire
 from tests.keeper.client import until
 from tests.rest.rest_caller import Query, RestCaller
@@ -197,3 +197,42 @@ def test_a_caller_without_the_scope_admin_sees_neither_settings_nor_checks(
     made = run_outlive("token", "create", "--as-user", "--scope", "admin", state_dir=served.state_dir)
     as_admin = {"Authorization": f"Bearer {made.stdout.strip()}"}
     assert asking.send("GET", path, headers=as_admin).status == 200
+
+
+@pytest.mark.promise("A.groups")
+def test_what_waits_is_moved_in_its_line_for_good(served: OutliveServer, gate: Gate) -> None:
+    def line(client: Client) -> list[str]:
+        (group,) = msgspec.convert(client.server.groups(), GroupsAnswer).groups
+        assert (group.group, group.limit, group.running) == ("night", 1, 1)
+        asking = RestCaller(served.rest_url)
+        assert asking.send("GET", "/v1/groups").json["groups"][0]["waiting"] == group.waiting
+        return [names[one] for one in group.waiting]
+
+    with Client(served.state_dir, start_server=False) as client:
+        assert client.server.groups() == {"groups": []}
+        runs = client.start(gate.wait, group="night", group_limit=1)
+        waits = {name: client.start("true", group="night", name=name) for name in ("one", "two", "three")}
+        names: dict[str, str] = {process.process_id: name for name, process in waits.items()}
+        assert line(client) == ["one", "two", "three"]
+        client.server.move(waits["three"].process_id, -1)
+        assert line(client) == ["one", "three", "two"]
+        asking = RestCaller(served.rest_url)
+        moved = asking.send("POST", f"/v1/processes/{waits['one'].process_id}/move", {"places": 1_000_000})
+        assert (moved.status, moved.json["state"]) == (200, "queued")
+        assert line(client) == ["three", "two", "one"]
+        served.kill()
+        served.start()
+    with Client(served.state_dir, start_server=False) as client:
+        until(lambda: client.server.groups()["groups"], "the lines are there again")
+        names[client.start("true", group="night").process_id] = "later"
+        assert line(client) == ["three", "two", "one", "later"]
+        with pytest.raises(InvalidState) as refused:
+            client.server.move(runs.process_id, 1)
+        assert refused.value.code == "not_in_line"
+        gate.open()
+        for name in ("three", "two", "one"):
+            client.get(waits[name].process_id).wait(30)
+        begun = [
+            str(client.get(waits[name].process_id).info().started_at) for name in ("three", "two", "one")
+        ]
+        assert begun == sorted(begun)

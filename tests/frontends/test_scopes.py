@@ -29,6 +29,7 @@ _LOOKS = {
     "disk",
     "statistics",
     "search",
+    "groups",
     "wait",
     "terminal_list",
     "terminal_read",

@@ -18,6 +18,7 @@ SENTENCES: Mapping[str, str] = {
     "A.restore": "A restore gives back every byte of output, or leaves the folder as it was, or one that says it is incomplete; ids stay, what ran is lost.",
     "A.disk": "What takes the disk, and what retention will remove, is the same at every door, and of the caller's own processes only.",
     "A.statistics": "Starts, ends and failures in a span of time, and when no server ran, are the same at every door, of the caller's own processes only.",
+    "A.groups": "A caller sees its groups and what waits in each, and moves what waits; the order is the same after a kill, at every door.",
     "A.settings": "The settings in effect, and where each comes from, are shown to callers with the scope admin at every door, no secret among them.",
     "A.checks": "What `outlive doctor` finds where the server runs is shown to callers with the scope admin at every door.",
     "A.audit.read": "The audit log is read by callers with the scope admin at every door, newest first, by process, time and page.",

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { actedOn, columnsOf, groupsOf, marksOf, placesOf, processorsOf, spanAsked, sumOf } from "./page/machine/machine_model.js";
+import { actedOn, columnsOf, groupsOf, inTurns, marksOf, placesOf, processorsOf, spanAsked, sumOf } from "./page/machine/machine_model.js";
 
 const process = (members) => ({ process_id: "01a", state: "running", descendants: 0, group: "night", project: "/srv", ...members });
 
@@ -47,6 +47,7 @@ test("groups with a line come first, and a line is in the order of turns", () =>
   const groups = groupsOf(all, "group");
   assert.deepEqual(groups.map((one) => one.name), ["c", "a", "b"]);
   assert.deepEqual(groups[0].queued.map((one) => one.process_id), ["01y", "01z"]);
+  assert.deepEqual(inTurns(groups[0].queued, ["01z"]).map((one) => one.process_id), ["01z", "01y"], "as it was moved");
   assert.deepEqual([groups[1].paused.length, groups[1].running.length], [1, 0]);
   assert.deepEqual(groupsOf(all, "project").map((one) => one.name), ["/srv"]);
 });

@@ -102,6 +102,10 @@ def test_a_group_shows_its_line_and_is_paused_resumed_and_stopped_as_one(
     shown = window.until_text("2 run, 0 paused, 2 wait")
     assert shown.index("three") < shown.index("four"), "in the order of their turns"
     assert "beside" not in shown
+    assert "2 at a time" in shown
+    window.click("[aria-label='Make four the next']")
+    window.until(lambda: window.text.index("four") < window.text.index("three"))
+    assert window.value("document.querySelector('[aria-label=\"Move four forward\"]')") is None
     window.click("[aria-label='Pause all of night']")
     assert "paused" not in states(), "once is a slip of the hand"
     window.click("[aria-label='Really Pause all of night']")

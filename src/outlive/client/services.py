@@ -158,6 +158,20 @@ class AsyncServerFacts:
         """
         return await self._link.request("audit", wanted)
 
+    async def groups(self) -> Mapping[str, Any]:
+        """Return this user's groups and what waits in each: the members of GET /v1/groups (docs/rest.md)."""
+        return await self._link.request("groups", {})
+
+    async def move(self, process_id: str, places: int) -> None:
+        """Put a process that waits for its turn so many places back in its group's line, or forward where that is negative.
+
+        Raises:
+            InvalidState: `not_in_line`: it does not wait, or not any more.
+            BackendUnavailable: `server_lost`: whether it was moved is not known.
+        """
+        params = {"process_id": process_id, "places": places}
+        await self._link.request("move", params, is_repeatable=False)
+
     async def settings(self) -> Mapping[str, Any]:
         """Return the settings in effect and where each comes from: the members of GET /v1/settings (docs/rest.md).
 
@@ -186,6 +200,8 @@ class ServerFacts:
     disk = blocking(AsyncServerFacts.disk)
     statistics = blocking(AsyncServerFacts.statistics)
     audit = blocking(AsyncServerFacts.audit)
+    groups = blocking(AsyncServerFacts.groups)
+    move = blocking(AsyncServerFacts.move)
     settings = blocking(AsyncServerFacts.settings)
     checks = blocking(AsyncServerFacts.checks)
 

@@ -85,6 +85,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         ),
         "approval_denied": (CommandRefused, "A person said no: do something else, or ask that person."),
         "approval_expired": (CommandRefused, "Start it again while an administrator is there to approve it."),
+        "not_in_line": (InvalidState, "`outlive ps` shows what waits for its turn."),
         "approval_settled": (InvalidState, "`outlive approvals` lists what waits."),
         "approval_changed": (
             InvalidState,

@@ -221,6 +221,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "command_denied": "A rule of the operator's denies the command.",
         "approval_denied": "The command needed a person's approval, and was denied it.",
         "approval_expired": "The command needed a person's approval, and got none in time.",
+        "not_in_line": "The process does not wait for its group's turn, or not any more.",
         "approval_settled": "The process does not wait for an approval, or not any more.",
         "approval_changed": "What waits is not what was approved: the digest is another one.",
         "approval_limit": "Too many commands wait for an approval.",

@@ -74,6 +74,11 @@ class AuditedControls:
             details["bytes"] = written
         return written
 
+    async def move(self, process: Process, *, places: int) -> None:
+        """Put a command that waits for its turn back, or forward, in its group's line."""
+        async with _audited(self, "move", process, places=places):
+            await self._controls.move(process, places)
+
     async def relabel(
         self, process: Process, *, tags: Mapping[str, str], group: str | None, name: str | None
     ) -> None:

@@ -113,6 +113,15 @@ class Controls:
             case _:
                 assert_never(operation)
 
+    async def move(self, process: Process, places: int) -> None:
+        """Put a command that waits for its turn so many places back in its group's line, or forward where that is negative.
+
+        Raises:
+            InvalidState: `not_in_line`.
+            LimitExceeded: `disk_full`: the order cannot be kept.
+        """
+        await self._queue.move(process, places)
+
     def _confirm(self, process: Process, *, is_paused: bool) -> None:
         """Take over an acknowledgement; the keeper's notification behind it then changes nothing, so it is published here."""
         if process.status.confirm_pause(is_paused=is_paused):

@@ -39,6 +39,9 @@ class ControlVerbs(Protocol[_Process_contra]):
     ) -> None:
         """End the whole tree."""
 
+    async def move(self, process: _Process_contra, /, *, places: int) -> None:
+        """Put it back, or forward, in its group's line."""
+
     async def relabel(
         self, process: _Process_contra, /, *, tags: Mapping[str, str], group: str | None, name: str | None
     ) -> None:
@@ -102,11 +105,29 @@ class Resize(ProcessControl, kw_only=True, frozen=True):
         await verbs.control(process, ResizeWindow(rows=self.rows, cols=self.cols))
 
 
+class Move(ProcessControl, kw_only=True, frozen=True):
+    """A place in the line of a group."""
+
+    places: Annotated[
+        int,
+        Meta(
+            ge=-1_000_000,
+            le=1_000_000,
+            description="So many places back; forward where it is negative. -1000000: it is the next.",
+        ),
+    ]
+
+    async def apply(self, verbs: ControlVerbs[_Process], process: _Process) -> None:
+        """Move a process that waits for its group's turn in its line. The order survives a crash."""
+        await verbs.move(process, places=self.places)
+
+
 # Each control by the name of its operation, with an example. REST makes a route of each.
 CONTROLS: Mapping[str, tuple[type[ProcessControl], dict[str, object]]] = MappingProxyType(
     {
         "control": (ControlRequest, {"action": "cancel", "grace": 5}),
         "signal": (SignalRequest, {"signal": "INT"}),
+        "move": (Move, {"places": -1}),
         "resize": (Resize, {"rows": 50, "cols": 132}),
     }
 )

@@ -202,3 +202,20 @@ class ChecksAnswer(AnswerMembers, kw_only=True, frozen=True):
     state_dir: str
     ok: Annotated[bool, Meta(description="Nothing is missing that outlive cannot do without.")]
     checks: list[CheckView]
+
+
+class GroupView(AnswerMembers, kw_only=True, frozen=True):
+    """One group of the caller's."""
+
+    group: str
+    limit: Annotated[int | None, Meta(description="How many of it run at once; null: any number.")]
+    running: int
+    waiting: Annotated[
+        list[str], Meta(description="The process ids of what waits for its turn, the next first.")
+    ]
+
+
+class GroupsAnswer(AnswerMembers, kw_only=True, frozen=True):
+    """The caller's groups that run something, wait or have a limit, by name."""
+
+    groups: list[GroupView]

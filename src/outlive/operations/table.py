@@ -9,7 +9,15 @@ from types import MappingProxyType
 
 import msgspec
 
-from outlive.operations.controls import Approving, Changes, Control, Denial, Resize, SignalRequest
+from outlive.operations.controls import (
+    Approving,
+    Changes,
+    Control,
+    Denial,
+    Move,
+    Resize,
+    SignalRequest,
+)
 from outlive.operations.repetition import Rerun
 from outlive.operations.reports import AuditRequest, StatisticsRequest
 from outlive.operations.search import SearchRequest
@@ -53,6 +61,7 @@ _ALL = (
     _runs("close_output", "Close the reading end of a pipe of a process: its next write there fails."),
     _runs("release", "Let go of delivered output of a process whose on_limit is block."),
     _runs("resize", "Set the window size of a process's terminal.", Resize),
+    _runs("move", "Move a process that waits for its group's turn back or forward in the line.", Move),
     _runs("relabel", "Change a process's tags, group and name, while it runs and afterwards.", Changes),
     _runs("remove", "Forget a finished process: its record, its output and its folder."),
     _reads("attach", "Follow a process's output from a cursor on."),
@@ -93,6 +102,10 @@ _ALL = (
         "statistics",
         "Count the caller's starts, ends and failures in a span of time, and say when no server ran.",
         StatisticsRequest,
+    ),
+    _reads(
+        "groups",
+        "List the caller's groups: their limits, how many run, and what waits, in the order of turns.",
     ),
     _decides("audit", "Return entries of the audit log, newest first.", AuditRequest),
     _decides("settings", "Return the settings in effect, and where each comes from."),

@@ -47,6 +47,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "approval_expired": 403,
         "approval_changed": 409,
         "approval_settled": 409,
+        "not_in_line": 409,
         "approval_limit": 503,
         "process_not_found": 404,
         "no_process": 404,

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from outlive.core.identity import ProcessId, is_process_id
@@ -25,6 +25,7 @@ from outlive.store.retention import SpentIds
 
 GroupKey = tuple[str, str]  # principal, name: groups of the same name belong to each principal separately
 _LIMITS = "limits.json"
+_ORDER = "order.json"  # ids in the order of their turns, where a caller has moved some
 _SPENT = "spent-ids"  # the ids of commands that have waited for an approval
 _END = ".end"  # the suffix of a process folder that is being made for a withdrawn command
 
@@ -70,7 +71,10 @@ class QueueStore:
         self.spent = SpentIds(f"{layout.waiting}/{_SPENT}")
 
     def open(self) -> tuple[list[WaitingCommand], dict[GroupKey, int]]:
-        """Return the waiting commands, oldest first, and the limits; a damaged file is left alone and ignored."""
+        """Return the waiting commands in the order of their turns, and the limits; a damaged file is left alone and ignored.
+
+        That is oldest first, but for those that were moved: they are where they were put, and what came later is behind them.
+        """
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self.spent.open()
         waiting = []
@@ -89,6 +93,8 @@ class QueueStore:
             with contextlib.suppress(OSError, ValueError):
                 waiting.append(_decode(process_id, _read(f"{self._folder}/{name}")))
                 self.spent.add(process_id)  # an earlier version has not done so
+        turns = {name: turn for turn, name in enumerate(self._order())}
+        waiting.sort(key=lambda one: (turns.get(one.process_id, len(turns)), one.process_id))
         return waiting, self._limits()
 
     def put(self, command: WaitingCommand) -> None:
@@ -153,6 +159,15 @@ class QueueStore:
         """Replace the limits; raises OSError when the disk refuses them."""
         rows = [[principal, name, limit] for (principal, name), limit in sorted(limits.items())]
         _replace(f"{self._folder}/{_LIMITS}", json.dumps(rows).encode())
+
+    def keep_order(self, process_ids: Sequence[str]) -> None:
+        """Keep the order of what waits in lines; raises OSError when the disk refuses it."""
+        _replace(f"{self._folder}/{_ORDER}", json.dumps(list(process_ids)).encode())
+
+    def _order(self) -> list[str]:
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            return [str(name) for name in json.loads(_read(f"{self._folder}/{_ORDER}"))]
+        return []
 
     def _limits(self) -> dict[GroupKey, int]:
         with contextlib.suppress(OSError, ValueError, TypeError):

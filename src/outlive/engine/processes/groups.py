@@ -17,7 +17,8 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -126,6 +127,15 @@ class PendingStarts:
 _Waiting = tuple[Process, WaitingCommand]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLine:
+    """One group: how many of it run at once (None: any number), how many do, and the ids of what waits, the next first."""
+
+    limit: int | None
+    running: int
+    waiting: tuple[str, ...]
+
+
 class StartAdmission(Protocol):
     """What starts a command whose turn it is (`start_queue.StartQueue`)."""
 
@@ -133,8 +143,72 @@ class StartAdmission(Protocol):
         """Start it. Must not raise."""
 
 
+class LineOrder:
+    """Shows the lines of all groups and moves what waits in them. On the engine's loop only; the order is kept in a thread.
+
+    The dictionaries are those of `ConcurrencyLimits`, which fills and empties them.
+    """
+
+    def __init__(
+        self,
+        store: QueueStore,
+        *,
+        limits: Mapping[GroupKey, int],
+        running: Mapping[GroupKey, set[bytes]],
+        lines: Mapping[GroupKey, deque[_Waiting]],
+    ) -> None:
+        """Take what changes all the time, and where the order is kept."""
+        self._store = store
+        self._limits = limits
+        self._running = running
+        self._lines = lines
+
+    async def move(self, process: Process, places: int) -> bool:
+        """Put a command so many places back in its line, or forward where that is negative; False where it is in none.
+
+        The new order survives a crash. Of the two ends none is passed.
+
+        Raises:
+            LimitExceeded: `disk_full`: it cannot be kept, and nothing is moved.
+        """
+        line = self._lines.get(_line(process), deque())
+        old = next((place for place, one in enumerate(line) if one[0] is process), None)
+        if old is None or _key(process) is None:
+            return False
+        command = line[old]
+        del line[old]
+        line.insert(max(0, min(len(line), old + places)), command)
+        ids = [one.process_id for each in self._lines.values() for _, one in each]
+        try:
+            await asyncio.to_thread(self._store.keep_order, ids)
+        except OSError as error:
+            now = self._lines.get(_line(process), deque())
+            if command in now:  # its turn may have come meanwhile
+                now.remove(command)
+                now.insert(min(old, len(now)), command)
+            raise LimitExceeded("disk_full", f"The order cannot be kept: {error.strerror}.") from error
+        return True
+
+    def lines(self, principal: str) -> dict[str, GroupLine]:
+        """Return the groups of a principal that run something, wait or have a limit, by name."""
+        found = {*self._limits, *self._running, *self._lines}
+        return {
+            key[1]: GroupLine(
+                limit=self._limits.get(key),
+                running=len(self._running.get(key, ())),
+                waiting=tuple(one.process_id for _, one in self._lines.get(key, ())),
+            )
+            for key in sorted(found)
+            if key[0] == principal
+        }
+
+
 class ConcurrencyLimits:
-    """The groups of all principals. On the engine's loop only; files are written in threads."""
+    """The groups of all principals. On the engine's loop only; files are written in threads.
+
+    Attributes:
+        order: Shows and changes the order of what waits.
+    """
 
     def __init__(self, pending: PendingStarts) -> None:
         """Take what knows all that waits; nothing is admitted before `begin`."""
@@ -143,10 +217,12 @@ class ConcurrencyLimits:
         self._limits: dict[GroupKey, int] = {}
         self._running: dict[GroupKey, set[bytes]] = {}
         self._lines: dict[GroupKey, deque[_Waiting]] = {}
+        self.order = LineOrder(pending.store, limits=self._limits, running=self._running, lines=self._lines)
 
     async def open(self) -> list[WaitingCommand]:
         """Return the commands that wait since an earlier server; `rejoin` each of them, then `begin`."""
-        waiting, self._limits = await asyncio.to_thread(self._pending.store.open)
+        waiting, limits = await asyncio.to_thread(self._pending.store.open)
+        self._limits.update(limits)
         return waiting
 
     def begin(self, admission: StartAdmission) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from outlive.backends.contract import Backend, StartOutcome
 from outlive.core.command import Command
-from outlive.core.errors import BackendUnavailable, InvalidRequest, LimitExceeded, OutliveError
+from outlive.core.errors import BackendUnavailable, InvalidRequest, InvalidState, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import Cause, State
@@ -20,6 +20,7 @@ from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
 from outlive.engine.starts.approvals import ApprovalQueue
+from outlive.operations.reports import GroupView
 from outlive.protocols.keeper import decode_spec
 from outlive.store.folder import base_record
 from outlive.store.queue_store import WaitingCommand
@@ -73,6 +74,24 @@ class StartQueue:
         if limit is not None and limit < 1:
             raise InvalidRequest("invalid_params", "A group's limit is 1 or more; none takes it away.")
         await self._limits.set_limit((principal, group), limit)
+
+    async def move(self, process: Process, places: int) -> None:
+        """Put a command that waits for its turn so many places back in its line, or forward where that is negative; for good.
+
+        Raises:
+            InvalidState: `not_in_line`.
+            LimitExceeded: `disk_full`: the order cannot be kept.
+        """
+        if not await self._limits.order.move(process, places):
+            text = "The process does not wait for its group's turn."
+            raise InvalidState("not_in_line", text, details={"state": process.state.value})
+
+    def groups(self, principal: str) -> list[GroupView]:
+        """Return the groups of a principal, and what is next in each."""
+        return [
+            GroupView(group=name, limit=one.limit, running=one.running, waiting=list(one.waiting))
+            for name, one in self._limits.order.lines(principal).items()
+        ]
 
     async def open(self) -> None:
         """Put in line again what waited when an earlier server ended, and count what runs."""

@@ -209,6 +209,20 @@ async def resize(context: Context, params: ResizeParams, _label: str | None) -> 
     return Result({"rows": params.rows, "cols": params.cols})
 
 
+class MoveParams(controls.Move, kw_only=True, frozen=True, forbid_unknown_fields=False):
+    """`move`: how far, in the line of its group."""
+
+    process_id: ProcessIdMember = None
+    project: ProjectMember = None
+
+
+async def move(context: Context, params: MoveParams, _label: str | None) -> Result[ProcessMembers]:
+    """Move a process that waits for its group's turn in its line; the order survives a crash."""
+    process = await context.find(params.process_id, params.project)
+    await params.apply(context.acting, process)
+    return Result(process_view(process.record))
+
+
 class RelabelParams(controls.Changes, kw_only=True, frozen=True, forbid_unknown_fields=False):
     """`relabel`: tags to set (null removes one), the group and the name (null takes them away; absent leaves them)."""
 
@@ -253,6 +267,7 @@ CONTROLS = methods_of(
         close_output: Concurrency.IN_ORDER,
         release: Concurrency.IN_ORDER,
         resize: Concurrency.IN_ORDER,
+        move: Concurrency.IN_ORDER,
         relabel: Concurrency.IN_ORDER,
         remove: Concurrency.LONG,
     }

@@ -9,6 +9,7 @@ from outlive.operations.reports import (
     AuditPage,
     AuditRequest,
     ChecksAnswer,
+    GroupsAnswer,
     SettingsAnswer,
     StatisticsAnswer,
     StatisticsRequest,
@@ -35,6 +36,15 @@ class ChecksParams(msgspec.Struct, kw_only=True, frozen=True):
     """`checks`: nothing to say."""
 
 
+class GroupsParams(msgspec.Struct, kw_only=True, frozen=True):
+    """`groups`: nothing to say."""
+
+
+async def groups(context: Context, _params: GroupsParams, _label: str | None) -> Result[GroupsAnswer]:
+    """Return the caller's groups, and what waits in each, in the order of turns."""
+    return _result(GroupsAnswer(groups=context.engine.queue.groups(context.owner().principal)))
+
+
 async def settings(context: Context, _params: SettingsParams, _label: str | None) -> Result[SettingsAnswer]:
     """Return the settings in effect, and where each comes from."""
     return _result(context.engine.reports.settings())
@@ -54,6 +64,7 @@ REPORTS = methods_of(
     {
         statistics: Concurrency.LONG,  # many records are read
         audit: Concurrency.LONG,  # and many files
+        groups: Concurrency.IN_ORDER,
         settings: Concurrency.IN_ORDER,
         checks: Concurrency.LONG,  # a program is started
     }

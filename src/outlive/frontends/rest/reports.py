@@ -3,7 +3,7 @@
 import msgspec
 
 from outlive.frontends.rest.routes import Members, RestCall
-from outlive.operations.reports import AuditRequest, StatisticsRequest
+from outlive.operations.reports import AuditRequest, GroupsAnswer, StatisticsRequest
 
 
 async def statistics(call: RestCall, asked: StatisticsRequest) -> Members:
@@ -15,6 +15,13 @@ async def statistics(call: RestCall, asked: StatisticsRequest) -> Members:
 async def audit(call: RestCall, asked: AuditRequest) -> Members:
     """Return entries of the audit log, newest first; for admins only."""
     found: Members = msgspec.to_builtins(await call.engine.reports.audit(asked))
+    return found
+
+
+async def groups(call: RestCall) -> Members:
+    """List your groups: their limits, how many run, and what waits, in the order of turns."""
+    answer = GroupsAnswer(groups=call.engine.queue.groups(call.access.principal))
+    found: Members = msgspec.to_builtins(answer)
     return found
 
 

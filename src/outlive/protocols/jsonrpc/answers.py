@@ -74,6 +74,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "approval_expired": _NOT_ALLOWED,
         "approval_changed": _NO_PROCESS,
         "approval_settled": _NO_PROCESS,
+        "not_in_line": _NO_PROCESS,
         "approval_limit": _FAILED,
         # The process or its terminal does not allow it.
         "stdin_closed": _INVALID_PARAMS,

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.command import Command
+from outlive.core.errors import InvalidRequest
 from outlive.core.process import WaitUntil
 from outlive.core.terminal import Form
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial

@@ -86,6 +86,17 @@ export function groupsOf(processes, by) {
   return [...found.values()].sort((a, b) => Number(b.queued.length > 0) - Number(a.queued.length > 0) || a.name.localeCompare(b.name));
 }
 
+/**
+ * @param {Process[]} queued
+ * @param {string[]} turns Ids, the next first.
+ * @returns {Process[]} In that order; what it does not name, because it waits for something else or has just come, last.
+ */
+export function inTurns(queued, turns) {
+  const turn = new Map(turns.map((id, index) => [id, index]));
+  const of = (/** @type {Process} */ one) => turn.get(one.process_id) ?? turns.length;
+  return [...queued].sort((a, b) => of(a) - of(b));
+}
+
 /** @typedef {"PAUSE" | "RESUME" | "CANCEL"} Deed As `control` calls it. */
 
 /** @param {Group} group @param {Deed} deed @returns {Process[]} What it makes sense for: nothing that waits is paused, since none of it runs. */
