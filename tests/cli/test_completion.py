@@ -165,5 +165,5 @@ def test_completing_imports_nothing_that_only_a_verb_needs() -> None:
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         ).stdout.split()
     )
-    heavy = {"argparse", "pydantic", "rich", "psutil", "uvicorn", "starlette", "mcp", "uvloop", "asyncio"}
+    heavy = {"argparse", "pydantic", "rich", "uvicorn", "starlette", "mcp", "uvloop", "asyncio"}
     assert loaded & heavy == set()
