@@ -80,6 +80,8 @@ def test_every_door_counts_starts_ends_and_failures_by_time_and_project(
         {"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"},
         {"since": "2026-01-01T00:00:00Z", "until": "2026-02-01T00:00:00Z", "bucket_s": "60"},
         {"bucket_s": "59"},
+        {"until": "0001-01-01T12:00:00Z"},
+        {"until": "9999-12-31T23:59:59-10:00"},
         {"project": "relative"},
     ],
 )

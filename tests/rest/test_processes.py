@@ -90,6 +90,8 @@ def test_lists_are_filtered_by_state_tag_group_time_and_text(rest: RestCaller, g
     assert listed(until=between) == [one]
     assert listed(alive_since=between) == [three, two]
     assert listed(alive_since=first["ended_at"], until=between) == [one]
+    for far, found in (("0001-01-02", [three, two, one]), ("9999-12-30", [three, two])):
+        assert listed(alive_since=f"{far}T00:00:00Z") == found, "what lives, lives on"
     assert listed(q="NEEDLE") == [two, one]
     assert listed(q="needle", state="ended") == [one]
     for process_id in (two, three):

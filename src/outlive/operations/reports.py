@@ -4,7 +4,7 @@ The same at every door. Times are RFC 3339 with a zone; a span is bounded on bot
 """
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
 import msgspec
@@ -18,6 +18,7 @@ MOST_BUCKETS = 1000  # as wide as a screen: a chart shows no more
 _USUAL_BUCKETS = 48  # half an hour each, of a day
 _SHORTEST_S = 60  # a minute: below that a chart of starts is noise
 _USUAL_SPAN = timedelta(days=1)
+_FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,12 @@ class StatisticsRequest(msgspec.Struct, kw_only=True, frozen=True):
             InvalidRequest: A time is none, the end is not behind the beginning, or there are too many buckets.
         """
         until = now if self.until is None else moment_of("until", self.until)
-        since = until - _USUAL_SPAN if self.since is None else moment_of("since", self.since)
+        if self.since is not None:
+            since = moment_of("since", self.since)
+        elif until - _FIRST < _USUAL_SPAN:  # the calendar's first day
+            raise InvalidRequest("invalid_params", "until: nothing lies before it.")
+        else:
+            since = until - _USUAL_SPAN
         length_s = (until - since).total_seconds()
         if length_s <= 0:
             raise InvalidRequest("invalid_params", "until: it has to be later than since.")

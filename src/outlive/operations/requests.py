@@ -185,7 +185,8 @@ def moment_of(name: str, text: str) -> datetime:
     """
     try:
         moment = datetime.fromisoformat(text.replace(" ", "+"))
-    except ValueError:
+        moment.astimezone(UTC)  # at both ends of the calendar there is no such moment
+    except (ValueError, OverflowError):
         moment = None
     if moment is None or moment.tzinfo is None or "T" not in text.upper():
         raise InvalidRequest("invalid_params", f"{name}: {text!r} is no time as in 2026-01-31T12:00:00Z.")

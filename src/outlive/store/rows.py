@@ -21,6 +21,7 @@ from outlive.store.retention import BootTime
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _NOT_ENDED = ", ".join(f"'{state.value}'" for state in sorted(NOT_ENDED))
+_MOST_NS = 2**63 - 1  # in the year 2262
 _UNCOUNTED = -1  # in `lost_bytes`: output is lost, and it is not known how much
 _SHELLS: Mapping[str, ShellKind] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
 
@@ -414,7 +415,8 @@ class ProcessFilter:
             clauses.append(
                 f"(state IN ({_NOT_ENDED}) OR descendants > 0 OR coalesce(ended_ns, created_ns) >= ?)"
             )
-            values.append(to_ns(self.alive_since))
+            # SQLite holds 63 bits; whatever lies beyond them is before or behind everything.
+            values.append(max(0, min(to_ns(self.alive_since), _MOST_NS)))
         if self.ended_since is not None:
             clauses.append("ended_ns >= ?")
             values.append(to_ns(self.ended_since))
