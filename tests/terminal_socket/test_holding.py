@@ -12,9 +12,7 @@ _SHELL = "stty -echo; echo ready; while read line; do echo got-$line; stty size;
 
 async def _until_holder(seen: Seen, holder: str, viewers: int) -> None:
     wanted = {"type": "holder", "holder": holder, "viewers": viewers}
-    await seen.until(
-        lambda: next((one for one in reversed(seen.messages) if one["type"] == "holder"), None) == wanted
-    )
+    await seen.until(lambda: [one for one in seen.messages if one["type"] == "holder"][-1:] == [wanted])
 
 
 async def _until_noticed(seen: Seen, about: str) -> None:

@@ -2,8 +2,17 @@
 
 import json
 
+from tests.attacks.attacking import Requests
 from tests.support.browsing import Browser
 from tests.support.server import OutliveServer, run_outlive
+
+# Lines that a graphics processor draws are no text in the document; without one xterm.js makes elements of them.
+WITHOUT_WEBGL = """
+const had = HTMLCanvasElement.prototype.getContext;
+HTMLCanvasElement.prototype.getContext = function (kind, ...more) {
+    return kind.startsWith("webgl") ? null : had.call(this, kind, ...more);
+};
+"""
 
 
 def open_page(window: Browser, server: OutliveServer, *words: str) -> str:
@@ -12,5 +21,21 @@ def open_page(window: Browser, server: OutliveServer, *words: str) -> str:
     assert made.returncode == 0, made.stderr
     told = json.loads(made.stdout)
     window.do("Page.navigate", url=f"file://{told['file']}")
-    window.until(lambda: window.value("location.href") == told["address"])
+    window.until(lambda: _place(window) == told["address"])
     return str(told["address"])
+
+
+def _place(window: Browser) -> object:
+    """Return the page's address; None while one page goes and the next one comes."""
+    try:
+        return window.value("location.href")
+    except AssertionError as error:
+        if "navigated or closed" not in str(error):
+            raise
+        return None  # the next look finds it
+
+
+def start_shell(server: OutliveServer) -> str:
+    """Start bash on a terminal, with a prompt that tests know; return its process id."""
+    line = "PS1='here> ' exec bash --norc --noprofile"
+    return str(Requests(server).start(line, name="shell", pty=True, stdin="pipe")["process_id"])

@@ -7,8 +7,7 @@ import pytest
 from tests.attacks.attacking import Requests
 from tests.support.browsing import Browser
 from tests.support.server import OutliveServer
-from tests.web.opened import open_page
-from tests.web.test_terminals import _WITHOUT_WEBGL
+from tests.web.opened import WITHOUT_WEBGL, open_page
 
 pytestmark = pytest.mark.thorough
 
@@ -16,7 +15,7 @@ pytestmark = pytest.mark.thorough
 @pytest.fixture
 def viewer(window: Browser) -> Iterator[Browser]:
     """The window, whose pages draw terminals by elements."""
-    script = window.do("Page.addScriptToEvaluateOnNewDocument", source=_WITHOUT_WEBGL)
+    script = window.do("Page.addScriptToEvaluateOnNewDocument", source=WITHOUT_WEBGL)
     yield window
     window.do("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
 

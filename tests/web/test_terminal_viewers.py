@@ -8,8 +8,7 @@ import pytest
 from tests.attacks.attacking import Requests
 from tests.support.browsing import Browser, browser
 from tests.support.server import OutliveServer
-from tests.web.opened import open_page
-from tests.web.test_terminals import _WITHOUT_WEBGL, _shell
+from tests.web.opened import WITHOUT_WEBGL, open_page, start_shell
 
 pytestmark = pytest.mark.thorough
 
@@ -21,7 +20,7 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser,
     """Two browsers, of which the second has a smaller window."""
     with browser(tmp_path_factory.mktemp("one")) as one, browser(tmp_path_factory.mktemp("two")) as two:
         for each, width in ((one, 900), (two, 500)):
-            each.do("Page.addScriptToEvaluateOnNewDocument", source=_WITHOUT_WEBGL)
+            each.do("Page.addScriptToEvaluateOnNewDocument", source=WITHOUT_WEBGL)
             each.do(
                 "Emulation.setDeviceMetricsOverride",
                 width=width,
@@ -50,7 +49,7 @@ def test_one_page_types_and_the_other_looks_until_it_takes_over(
     windows: tuple[Browser, Browser], own_server: OutliveServer
 ) -> None:
     one, two = windows
-    process_id = _shell(own_server)
+    process_id = start_shell(own_server)
     for window in windows:
         open_page(window, own_server)
         window.until_text("shown")
@@ -94,7 +93,7 @@ def test_a_text_is_found_in_what_has_scrolled_away(
     windows: tuple[Browser, Browser], own_server: OutliveServer
 ) -> None:
     window, _ = windows
-    process_id = _shell(own_server)
+    process_id = start_shell(own_server)
     open_page(window, own_server)
     window.until_text("shown")
     window.value(f"location.hash = '#/terminal/{process_id}'")
@@ -115,7 +114,7 @@ def test_a_hidden_page_hangs_up_and_goes_on_at_the_exact_byte(
     windows: tuple[Browser, Browser], own_server: OutliveServer
 ) -> None:
     window, _ = windows
-    process_id = _shell(own_server)
+    process_id = start_shell(own_server)
     open_page(window, own_server)
     window.until_text("shown")
     window.value(f"location.hash = '#/terminal/{process_id}'")
@@ -156,7 +155,7 @@ def test_a_dropped_file_lies_in_the_shells_folder_and_is_named_at_the_cursor(
     window, _ = windows
     folder = tmp_path / "work in"
     folder.mkdir()
-    process_id = _shell(own_server)
+    process_id = start_shell(own_server)
     open_page(window, own_server)
     window.until_text("shown")
     window.value(f"location.hash = '#/terminal/{process_id}'")

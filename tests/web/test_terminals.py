@@ -7,31 +7,17 @@ import pytest
 from tests.attacks.attacking import Requests
 from tests.support.browsing import Browser
 from tests.support.server import OutliveServer
-from tests.web.opened import open_page
+from tests.web.opened import WITHOUT_WEBGL, open_page, start_shell
 
 pytestmark = pytest.mark.thorough
-
-
-# Lines that a graphics processor draws are no text in the document; without one xterm.js makes elements of them.
-_WITHOUT_WEBGL = """
-const had = HTMLCanvasElement.prototype.getContext;
-HTMLCanvasElement.prototype.getContext = function (kind, ...more) {
-    return kind.startsWith("webgl") ? null : had.call(this, kind, ...more);
-};
-"""
 
 
 @pytest.fixture
 def viewer(window: Browser) -> Iterator[Browser]:
     """The window, whose pages draw terminals by elements."""
-    script = window.do("Page.addScriptToEvaluateOnNewDocument", source=_WITHOUT_WEBGL)
+    script = window.do("Page.addScriptToEvaluateOnNewDocument", source=WITHOUT_WEBGL)
     yield window
     window.do("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
-
-
-def _shell(server: OutliveServer) -> str:
-    line = "PS1='here> ' exec bash --norc --noprofile"
-    return str(Requests(server).start(line, name="shell", pty=True, stdin="pipe")["process_id"])
 
 
 @pytest.mark.promise("U.terminal")
@@ -50,7 +36,7 @@ def test_a_terminal_is_opened_and_typed_into(viewer: Browser, own_server: Outliv
 def test_a_terminal_goes_on_at_the_exact_byte_when_the_server_is_killed(
     viewer: Browser, own_server: OutliveServer
 ) -> None:
-    _shell(own_server)
+    start_shell(own_server)
     open_page(viewer, own_server)
     viewer.click("[aria-label='Terminal of shell']")
     viewer.until_shown("here>")
@@ -75,7 +61,7 @@ def test_a_terminal_goes_on_at_the_exact_byte_when_the_server_is_killed(
 def test_who_only_looks_sees_the_terminal_and_types_nothing(
     viewer: Browser, own_server: OutliveServer
 ) -> None:
-    process_id = _shell(own_server)
+    process_id = start_shell(own_server)
     before = Requests(own_server)("GET", f"/v1/processes/{process_id}").body
     open_page(viewer, own_server, "--scope", "read")
     viewer.click("[aria-label='Terminal of shell']")

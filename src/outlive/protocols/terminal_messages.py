@@ -45,7 +45,7 @@ class Where(msgspec.Struct, frozen=True, tag_field="type", tag="where"):
 
 
 class TakeHold(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="hold"):
-    """The viewer wants to hold the terminal: if it is free, or with `over` whoever holds it."""
+    """The viewer wants to hold the terminal: if it is free, or with `over` in any case."""
 
     over: bool = False
 

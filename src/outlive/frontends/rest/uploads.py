@@ -22,7 +22,7 @@ from outlive.core.location import HERE
 from outlive.engine import Process
 from outlive.frontends.rest.problems import HttpRefusal
 from outlive.frontends.rest.routes import RestCall, json_answer
-from outlive.protocols.rest.requests import StartRequest, UploadParameters, file_name
+from outlive.protocols.rest.requests import StartRequest, UploadParameters
 
 MOST_BYTES = 4 * 1024**3  # of one file; the disk's own bounds come first on most machines
 _LONGEST_S = 3600.0  # an upload whose server was killed waits for input that never comes: then it is ended
@@ -49,7 +49,7 @@ async def upload(call: RestCall, asked: UploadParameters) -> Response:
     """Write the body into a new file in the process's working folder, or another one; it appears whole or not at all."""
     target = await call.find(asked)
     record = target.record
-    name = file_name(asked.name)
+    name = _file_name(asked.name)
     if record.location != HERE:
         raise InvalidRequest("invalid_params", "Files go to processes of the server's own machine.")
     request = cast("Request", call.connection)
@@ -79,6 +79,18 @@ async def upload(call: RestCall, asked: UploadParameters) -> Response:
     _check(writing, path)
     members = {"path": path, "bytes": written, "process_id": writing.process_id}
     return json_answer(members, 201)
+
+
+def _file_name(text: str) -> str:
+    """Return a name that leads nowhere but into its folder.
+
+    Raises:
+        InvalidRequest: It is none.
+    """
+    is_plain = text not in {".", ".."} and "/" not in text and text.isprintable()
+    if not is_plain or len(text.encode("utf-8", "surrogateescape")) > 255:
+        raise InvalidRequest("invalid_params", "query.name: no file can be called so.")
+    return text
 
 
 def _folder_of(process: Process) -> str:

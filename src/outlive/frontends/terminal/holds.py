@@ -13,7 +13,7 @@ class Participant(Protocol):
     """A viewer that takes part."""
 
     def holder_changed(self) -> None:
-        """Report who holds the terminal now, and how many take part."""
+        """Report which viewer holds the terminal now, and how many take part."""
 
 
 class TerminalHolds:

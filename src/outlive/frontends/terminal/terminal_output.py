@@ -116,7 +116,7 @@ class TerminalOutput:
         self._wants_cursor = True
 
     def report_holder(self, message: HolderMessage) -> None:
-        """Have it reported in the next turn who holds the terminal; the newest message counts. From then on sizes are, too."""
+        """Have it reported in the next turn which viewer holds the terminal; the newest message counts. From then on sizes are, too."""
         self._holder = message
         if self._window is None:
             self._window = self.process.status.window or (0, 0)
@@ -199,7 +199,7 @@ class TerminalOutput:
         )
 
     def _say_rest(self, frames: list[bytes]) -> None:
-        """Add the waiting notices, who holds the terminal, and the cursor when it was asked for or is due."""
+        """Add the waiting notices, which viewer holds the terminal, and the cursor when it was asked for or is due."""
         if self._holder is not None:
             self._say(frames, self._holder)
             self._holder = None

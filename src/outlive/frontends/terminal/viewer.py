@@ -220,7 +220,6 @@ class Viewer:
         """Serve until the viewer leaves, the process has ended, or the server ends it."""
         async with self._tasks:
             try:
-                self._join()
                 await self._greet()
                 self._is_greeted = True
                 self._follower.begin()
@@ -238,17 +237,8 @@ class Viewer:
                     task.cancel()
         await self._close()
 
-    def _join(self) -> None:
-        """Take part in holding the terminal, if the viewer asked for that."""
-        view = self._view
-        if view.hold is None:
-            return
-        self._holds.join(view.process.process_id, self)
-        if view.hold != "watch" and not view.is_readonly:
-            self._holds.take(view.process.process_id, self, is_over=view.hold == "over")
-
     def holder_changed(self) -> None:
-        """Report who holds the terminal, in the next turn."""
+        """Report which viewer holds the terminal, in the next turn."""
         process_id = self._view.process.process_id
         holder = self._holds.holder(process_id)
         word: Literal["you", "other", "none"] = (
@@ -264,8 +254,12 @@ class Viewer:
         return self._view.hold is None or self._holds.holder(self._view.process.process_id) is self
 
     async def _greet(self) -> None:
-        """Set the viewer's size first, so that the greeting has it, then send the greeting."""
+        """Hold the terminal if that was asked for, set the viewer's size, so that the greeting has it, then send the greeting."""
         view, process = self._view, self._view.process
+        if view.hold is not None:
+            self._holds.join(process.process_id, self)
+            if view.hold != "watch" and not view.is_readonly:
+                self._holds.take(process.process_id, self, is_over=view.hold == "over")
         if view.size is not None and not process.is_ended and self._may_act:
             await self._resize(*view.size)
         if not view.is_controlled:

@@ -15,7 +15,6 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.command import Command
-from outlive.core.errors import InvalidRequest
 from outlive.core.process import WaitUntil
 from outlive.core.terminal import Form
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial
@@ -287,18 +286,6 @@ class UploadParameters(OfProcess, kw_only=True, frozen=True):
     replace: Annotated[bool, Meta(description="Replace a file of that name; otherwise it is refused.")] = (
         False
     )
-
-
-def file_name(text: str) -> str:
-    """Return a name that leads nowhere but into its folder.
-
-    Raises:
-        InvalidRequest: It is none.
-    """
-    is_plain = text not in {".", ".."} and "/" not in text and text.isprintable()
-    if not is_plain or len(text.encode("utf-8", "surrogateescape")) > 255:
-        raise InvalidRequest("invalid_params", "query.name: no file can be called so.")
-    return text
 
 
 class ServicesParameters(msgspec.Struct, kw_only=True, frozen=True):
