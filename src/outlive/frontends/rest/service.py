@@ -85,6 +85,7 @@ _OUTPUT: Mapping[int, Schema] = {
         },
     }
 }
+_SAVED: Mapping[int, Schema] = {201: {"description": "It is there, whole."}}
 _FOLLOWED: Mapping[int, Schema] = {
     200: {
         "description": "Events `output` {type, data, end, and redacted where secrets are stars in it}, `gap` {type, from, "
@@ -126,7 +127,7 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("DELETE", _ONE, "remove", processes.remove, shared.Acknowledgement, _STATE),
     *(RestRoute("POST", f"{_ONE}/{name}", name, processes.control(name), _VIEW, _STATE) for name in CONTROLS),
     RestRoute("POST", f"{_ONE}/stdin", "write", processes.write, answers.Written, (409, 413), content=_INPUT),
-    RestRoute("POST", f"{_ONE}/files", "execute", upload, answers.Uploaded, _FILES, 201, content=_INPUT),
+    RestRoute("POST", f"{_ONE}/files", "execute", upload, answers.Uploaded, _FILES, 201, _SAVED, _INPUT),
     RestRoute("GET", f"{_ONE}/wait", "wait", processes.wait, answers.Waited),
     RestRoute("GET", f"{_ONE}/output", "read", read, _PAGES, (410,), beside=_OUTPUT),
     RestRoute("GET", f"{_ONE}/follow", "attach", follow, beside=_FOLLOWED),
