@@ -2,12 +2,14 @@
 
 import os
 import sys
+import time
 
 import pytest
 
 from outlive.client import Client, ProcessInfo
 from tests.mcp_http.raw_caller import RawCaller
 from tests.rest.rest_caller import RestCaller
+from tests.support.processes import PATIENCE_S
 from tests.support.server import OutliveServer
 
 
@@ -47,4 +49,13 @@ def test_a_process_says_which_door_host_call_and_process_it_was_started_by(own_s
     for name in ("registry.db", "registry.db-wal", "registry.db-shm"):
         (own_server.state_dir / name).unlink(missing_ok=True)
     own_server.start()
+    # The registry is made anew from the folders, behind what is asked of it.
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        with Client(own_server.state_dir, start_server=False) as client:
+            known = {info.command for info in client.list()}
+        if expected.keys() <= known:
+            break
+        assert time.monotonic() < deadline, known
+        time.sleep(0.05)
     check()
