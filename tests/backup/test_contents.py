@@ -52,6 +52,7 @@ def test_every_file_of_the_state_folder_is_kept_or_left_out_for_a_reason() -> No
         f"processes/{_ID}/",
         "processes/notanid/out",
         f"processes/{_ID}",
+        f"processes/{_ID}/index",
         "server.lock",
         "keeper.sock",
         "restore.incomplete",

@@ -25,6 +25,7 @@ SENTENCES: Mapping[str, str] = {
     "R.output.asciicast": "`format=asciicast` answers a terminal's output as a recording, with its times and sizes.",
     "R.output.clean": "`format=clean` answers the text without escape sequences, of what was overwritten the last.",
     "R.search": "GET /v1/search finds lines in all output of the caller's own processes, newest first, streamed, after redaction, until its caller leaves.",
+    "R.search.index": "An index never hides a line: missing, cut, damaged or made by other rules it is not asked; it is 0600 and goes with its process.",
     "R.large": "Searching and tailing a gigabyte takes bounded memory.",
     "R.follow": "Followers get every event once and in order, also over reconnects and restarts, by SSE and WebSocket.",
     "R.verbs": "Control, signal, stdin, resize and wait work on any process of the principal.",

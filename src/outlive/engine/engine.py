@@ -19,6 +19,7 @@ from outlive.engine.controls import BulkControls, Controls
 from outlive.engine.disk_usage import DiskUsage
 from outlive.engine.health import DiskWatch, Health
 from outlive.engine.lookup import Lookup
+from outlive.engine.output_index import OutputIndex
 from outlive.engine.output_search import OutputSearch
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
 from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
@@ -176,6 +177,7 @@ class Engine:
             redaction=self.redaction,
             questions=self.questions,
         )
+        self._index = OutputIndex(self._layout, table, redactor=self.redaction.redactor, events=self.events)
         self.search = OutputSearch(self._layout, self.queries, self.redaction)
         self.lookup = Lookup(self.queries)
         self.connections = ConnectionProcesses(table, self._recovery)
@@ -300,6 +302,7 @@ class Engine:
             tasks.create_task(self._unread.run(), name="engine unread"),
             tasks.create_task(self._find_and_keep(), name="engine upkeep"),
             tasks.create_task(self.disk.run(), name="engine disk"),
+            tasks.create_task(self._index.run(), name="engine index"),
         ):
             stack.callback(task.cancel)
         stack.callback(self._limits.close)

@@ -9,6 +9,7 @@ Every line is compared as `store/search/line_search.py` reads it, after redactio
 import asyncio
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from outlive.core.cursor import SearchPlace
@@ -18,9 +19,11 @@ from outlive.core.process import ProcessRecord
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.queries import Queries
 from outlive.protocols.output.line_query import LineQuery
+from outlive.protocols.output.literals import needed_literals
 from outlive.store.output_log import OutputLog
 from outlive.store.rows import ProcessFilter
 from outlive.store.search.line_search import LineSearch, MatchedLine
+from outlive.store.search.log_index import LogIndex, key_of
 
 # In one visit to a thread: a search whose caller has left ends within so much, and others get their turn.
 _VISIT_S = 0.05
@@ -76,6 +79,7 @@ class OutputSearch:
         self._layout = layout
         self._queries = queries
         self._redaction = redaction
+        self._key = key_of(redaction.redactor)
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def find(
@@ -116,6 +120,13 @@ class OutputSearch:
         hiding = self._redaction.hiding(record, is_over=lambda: record.is_complete, held=_not_waiting)
         return OutputLog(self._layout.process(record.process_id), hiding=hiding)
 
+    def open_index(self, record: ProcessRecord, literals: Sequence[bytes] | None) -> LogIndex | None:
+        """Return a process's index, asked for these literals; None where it would say nothing."""
+        # The values of secrets are not always known to what makes indexes, so that such a process has none.
+        if literals is None or record.secret_names:
+            return None
+        return LogIndex(self._layout.process(record.process_id), self._key, literals)
+
     async def _records(
         self, wanted: Wanted, last_id: str | None, begin: SearchPlace | None
     ) -> list[ProcessRecord]:
@@ -152,6 +163,7 @@ class _Walk:
         self._search = search
         self._wanted = wanted
         self._begin = begin
+        self._literals = needed_literals(wanted.query)
         self._records: deque[ProcessRecord] = deque()
         self._open: tuple[OutputLog, LineSearch] | None = None  # of the first record
         self._found = 0  # in it
@@ -222,8 +234,14 @@ class _Walk:
             begin = SearchPlace(process_id=record.process_id)
         self._found = begin.found
         log = self._search.open_log(record)
-        query, context = self._wanted.query, self._wanted.context
-        return log, LineSearch(log, query, stream=begin.stream, offset=begin.offset, context=context)
+        return log, LineSearch(
+            log,
+            self._wanted.query,
+            stream=begin.stream,
+            offset=begin.offset,
+            context=self._wanted.context,
+            index=self._search.open_index(record, self._literals),
+        )
 
     def _close(self) -> None:
         if self._open is not None:

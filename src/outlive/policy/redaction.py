@@ -67,6 +67,12 @@ class Redactor:
         """Whether it redacts nothing at all."""
         return self._beginnings is None
 
+    @property
+    def rules(self) -> str:
+        """What it redacts in the output of all processes, as a text that is the same where the rules are: not the known values."""
+        known = [one.pattern for one in (*_WHOLE, _ADDRESS)] if self._with_patterns else []
+        return repr((known, sorted(one.whole.pattern for one in self._extra)))
+
     def with_values(self, values: Iterable[bytes]) -> "Redactor":
         """Return a redactor that redacts these values as well."""
         return Redactor(patterns=self._with_patterns, values=[*self.values, *values], extra=self._extra)

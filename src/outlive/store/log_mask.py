@@ -275,7 +275,7 @@ def read_values(pid: int, names: Iterable[str]) -> dict[str, str]:
 def hiding_of_folder(layout: Layout, process_id: str) -> Hiding:
     """Return what of a process's log is redacted for a program that reads its files. Blocking."""
     folder = layout.process(process_id)
-    extra = _noted_patterns(layout)
+    extra = noted_patterns(layout)
 
     def is_over() -> bool:
         return os.path.exists(f"{folder}/done")
@@ -294,7 +294,7 @@ def hiding_of_folder(layout: Layout, process_id: str) -> Hiding:
     return Hiding(redactor=redactor, needs_masks=not is_known, is_over=is_over)
 
 
-def _noted_patterns(layout: Layout) -> list[ExtraPattern]:
+def noted_patterns(layout: Layout) -> list[ExtraPattern]:
     """Return the patterns of the server that ran last, without those that another version knows and this one does not."""
     try:
         with open(layout.extra_patterns, encoding="utf-8") as file:

@@ -68,6 +68,10 @@ LEFT_OUT: Mapping[str, str] = MappingProxyType(
 )
 
 
+# The same for a process's folder. One that an archive brought could deny what the log has.
+LEFT_OUT_OF_PROCESS: Mapping[str, str] = MappingProxyType({"index": "it is made anew from the log"})
+
+
 class BadArchive(Exception):
     """The bytes are no backup of outlive, or not a whole one; the text says why."""
 
@@ -189,6 +193,8 @@ def checked_path(name: str) -> Sequence[str]:
         raise BadArchive(f"{name[:80]!r} is no file of a state folder")
     if parts[0] == PROCESSES and (len(parts) < 3 or not is_process_id(parts[1])):
         raise BadArchive(f"{name[:80]!r} is in no process's folder")
+    if parts[0] == PROCESSES and parts[2] in LEFT_OUT_OF_PROCESS:
+        raise BadArchive(f"{name[:80]!r} is made anew, and in no archive")
     return parts
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from outlive.core.layout import STREAM_FILES
-from outlive.store.backup.contents import clipped_gaps
+from outlive.store.backup.contents import LEFT_OUT_OF_PROCESS, clipped_gaps
 from outlive.store.folder import UNFILTERED
 
 _GAPS, _IDX, _SPEC = "gaps", "idx", "spec"
@@ -53,6 +53,8 @@ def _open_all(folder_fd: int, stack: contextlib.ExitStack) -> dict[str, int]:
     """Open every regular file of a folder; sockets, and what has just been removed, are left out."""
     opened: dict[str, int] = {}
     for name in sorted(os.listdir(folder_fd)):
+        if name in LEFT_OUT_OF_PROCESS:
+            continue
         if (fd := open_regular(name, folder_fd)) is not None:
             stack.callback(os.close, fd)
             opened[name] = fd

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from outlive.core.redactions import HiddenSpans, joined_spans, spans_within
 from outlive.protocols.output.line_query import LineQuery
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
-from outlive.store.search.log_lines import SHOWN_BYTES, lines_after, lines_before, redacted_around
+from outlive.store.search.log_index import LogIndex
+from outlive.store.search.log_lines import SHOWN_BYTES, line_start, lines_after, lines_before, redacted_around
 
 # A longer line is searched in pieces. The memory of a search is about twice this.
 _LONGEST_LINE = 1024 * 1024
 # Two pieces of a long line have so much in common: no match that is shorter is missed at their seam.
 _SEAM_BYTES = 4096
+# Where the index says that nothing more is to be found, the line that was begun is read to its end in such pieces.
+_REST_BYTES = 4096
 _BEFORE_HIT = 1024  # shown before a match that lies far behind the beginning of its line
 
 
@@ -51,15 +54,26 @@ class LineSearch:
     """
 
     def __init__(
-        self, log: OutputLog, query: LineQuery, *, stream: int = 0, offset: int = 0, context: int = 0
+        self,
+        log: OutputLog,
+        query: LineQuery,
+        *,
+        stream: int = 0,
+        offset: int = 0,
+        context: int = 0,
+        index: LogIndex | None = None,
     ) -> None:
-        """Search `log` from `offset` of `stream` on, with `context` lines around each match."""
+        """Search `log` from `offset` of `stream` on, with `context` lines around each match.
+
+        What `index`, asked for what `query` needs, excludes is not read.
+        """
         self.stream = stream
         self.is_over = False
         self.read_bytes = 0
         self._log = log
         self._query = query
         self._context = context
+        self._index = index
         self._at = self._line_start = offset
         self._rest = b""  # the unfinished line, or the end of the piece of it that was searched
         self._hidden: HiddenSpans = ()
@@ -77,7 +91,7 @@ class LineSearch:
         Raises:
             StoreCorrupt: The disk does not give the bytes.
         """
-        data, hidden = self._log.look(self.stream, MAX_PREAD_BYTES, self._at)
+        data, hidden = self._log.look(self.stream, self._pass_over(), self._at)
         if not data:
             return self._at_end(most)
         self.read_bytes += len(data)
@@ -94,6 +108,20 @@ class LineSearch:
         found = self._in(buffer, base, most)
         self._rest, self._is_cut = buffer[-_SEAM_BYTES:], True
         return found
+
+    def _pass_over(self) -> int:
+        """Go on where a match may be, by the index; return how many bytes are to be read there."""
+        if self._index is None:
+            return MAX_PREAD_BYTES
+        following, end = self._index.next_place(self.stream, self._at)
+        if following > self._at:
+            if self._rest:
+                return _REST_BYTES
+            # The line in which a match may be begins before the block.
+            begin = line_start(self._log, self.stream, following, most=_LONGEST_LINE)
+            if begin > self._at:
+                self._begin_at(begin)
+        return MAX_PREAD_BYTES if end is None else min(end - self._at, MAX_PREAD_BYTES)
 
     def _whole_lines(self, buffer: bytes, end: int, base: int, most: int) -> list[MatchedLine]:
         """Search the lines of `buffer` up to `end`, which lies behind a newline."""

@@ -11,6 +11,7 @@ from outlive.store.output_log import OutputLog
 
 SHOWN_BYTES = 8192  # of a line; its offsets are in the answer, so that all of it can be read
 _CONTEXT_BYTES = 64 * 1024  # on each side of a match: the lines around it are looked for within so much
+_STEP_BYTES = 4096  # read at a time when a line's beginning is looked for
 _NEWLINE = b"\n"
 
 
@@ -29,6 +30,22 @@ class LogLine:
     before: tuple[bytes, ...] = ()
     after: tuple[bytes, ...] = ()
     redacted: int = 0
+
+
+def line_start(log: OutputLog, stream: int, offset: int, *, most: int) -> int:
+    """Return where the line begins in which a byte lies; `most` bytes before it where the beginning is farther, or not kept."""
+    floor = max(0, offset - most)
+    position = offset
+    while position > floor:
+        begin = max(floor, position - _STEP_BYTES)
+        data = log.pread(stream, position - begin, begin)
+        if len(data) < position - begin:
+            return floor
+        newline = data.rfind(_NEWLINE)
+        if newline >= 0:
+            return begin + newline + 1
+        position = begin
+    return floor
 
 
 def lines_before(log: OutputLog, stream: int, start: int, count: int) -> tuple[bytes, ...]:
