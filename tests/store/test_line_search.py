@@ -142,6 +142,8 @@ def test_a_text_that_no_line_has_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["(", "a(?=b)", r"(a)\1", "[", "*"])
 def test_what_is_no_regular_expression_is_refused_and_found_as_a_text(text: str) -> None:
-    with pytest.raises(InvalidRequest, match="no regular expression"):
+    with pytest.raises(InvalidRequest, match="no regular expression") as refused:
         LineQuery(text, is_regex=True)
+    assert "(?m)" not in refused.value.message
+    assert "b'" not in refused.value.message
     assert list(LineQuery(text).lines(b"x " + text.encode() + b"\n"))

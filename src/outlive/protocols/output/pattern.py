@@ -91,4 +91,7 @@ def compile_lines(pattern: str, *, is_case_sensitive: bool) -> Any:  # noqa: ANN
     try:
         return re2.compile(f"(?m){pattern}".encode(), options)
     except re2.error as error:
-        raise ValueError(str(error)) from None
+        said = error.args[0] if error.args else b""
+        # RE2 quotes the pattern that it was given, in bytes.
+        text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        raise ValueError(text.replace("(?m)", "", 1)) from None
