@@ -74,7 +74,7 @@ def _behind(log: OutputLog, count: int) -> Cursor:
 
 
 async def _line(process: Process, number: int, connection: HTTPConnection) -> Cursor:
-    """Return the cursor before a line, or the end of a log that has fewer; some 2 GB are counted in a second."""
+    """Return the cursor before a line, or the end of a log that has fewer; about a gigabyte is counted in a second."""
     log = process.open_log()
     finding = LineFinder(log, number)
 

@@ -323,12 +323,13 @@ class LineFinder:
     or at the log's end.
     """
 
-    __slots__ = ("_buffer", "_log", "cursor", "is_over", "left")
+    __slots__ = ("_buffer", "_is_single", "_log", "cursor", "is_over", "left")
 
     def __init__(self, log: OutputLog, line: int) -> None:
         """Look for the line with this number; 1 is the first."""
         self._log = log
         self._buffer = bytearray(MAX_PREAD_BYTES)
+        self._is_single = log.size(1) == 0
         self.cursor = BEGINNING
         self.left = line - 1
         self.is_over = not self.left
@@ -339,8 +340,8 @@ class LineFinder:
         Raises:
             StoreCorrupt: The disk does not give the bytes.
         """
-        # Of one stream the bytes are counted where they lie: 8 times as fast as with an object for each piece.
-        if self._log.end.stderr == 0 and (count := self._log.read_plain(0, self._buffer, self.cursor.stdout)):
+        # Of one stream the bytes are counted where they lie.
+        if self._is_single and (count := self._log.read_plain(0, self._buffer, self.cursor.stdout)):
             found = self._buffer.count(_NEWLINE, 0, count)
             if found >= self.left:
                 self._stop(0, bytes(self._buffer[:count]))
