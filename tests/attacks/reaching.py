@@ -124,6 +124,17 @@ def _of_process(one: str, pid: int) -> dict[str, str]:
         "mcp signal": _tool("control", id=one, action="signal", signal="CONT"),
         "ws eof": _socket(one, json.dumps({"type": "eof"})),
         "close_stdin": _rpc("close_stdin", process_id=one),
+        "rerun": _rpc("rerun", process_id=one),
+        "POST rerun": _rest("POST", f"{v1}/rerun", {}),
+        "POST files": _rest("POST", f"{v1}/files?name=planted-{os.getpid()}&folder=/tmp", b"x"),
+    }
+
+
+def _of_line(one: str) -> dict[str, str]:
+    """Try to move what waits for its group's turn."""
+    return {
+        "move": _rpc("move", process_id=one, places=-1),
+        "POST move": _rest("POST", f"/v1/processes/{one}/move", {"places": -1}),
     }
 
 
@@ -184,6 +195,7 @@ def _ends(processes: dict[str, list[Any]], terminals: list[str]) -> dict[str, st
 
 _found = (
     _of_process(*_at["process"])
+    | _of_line(_at["queued"])
     | _of_terminals(*_at["terminals"])
     | _of_services(_at["services"])
     | _ends(_at["ended"], _at["terminals"])

@@ -48,11 +48,13 @@ _ATTEMPTS: dict[tuple[str, ...], tuple[str, ...]] = {
         (name,): (name,)
         for name in (
             *("write", "close_stdin", "close_output", "release", "resize", "signal", "relabel", "remove"),
+            *("move", "rerun"),
             *("terminal_execute", "terminal_write", "terminal_resize", "terminal_close"),
         )
     },
     ("PATCH", _ONE): ("PATCH",),
     ("DELETE", _ONE): ("DELETE",),
+    **{("POST", f"{_ONE}/{name}"): (f"POST {name}",) for name in ("move", "rerun", "files")},
     ("POST", f"{_ONE}/control"): ("POST pause", "POST resume", "POST cancel"),
     ("POST", f"{_ONE}/signal"): ("POST signal",),
     ("POST", f"{_ONE}/resize"): ("POST resize",),
@@ -91,6 +93,8 @@ _STARTS: set[tuple[str, ...]] = {
 # What nothing inside may do at all, whatever its token allows (`tests/policy/test_approver`), or only looks.
 _APPROVALS: set[tuple[str, ...]] = {
     *(("approvals",), ("approve",), ("deny",), ("GET", "/v1/approvals")),
+    *((name,) for name in ("audit", "settings", "checks")),
+    *(("GET", f"/v1/{name}") for name in ("audit", "settings", "checks")),
     *(("POST", f"/v1/approvals/{{process_id}}/{name}") for name in ("approve", "deny")),
 }
 
@@ -104,6 +108,8 @@ class _Scene:
         self.ask = Requests(server, self._token)
         self.victim = self.ask.start("sleep 600", stdin="pipe", pty=True, profile="open")
         self.ended = {one: self.ask.start("sleep 600", profile="open") for one in _ENDS if one != _IN_FLIGHT}
+        line = {"profile": "open", "group": f"line-{name}", "group_limit": 1}
+        _, self.queued = (self.ask.start("sleep 600", **line) for _ in range(2))
         self.session_id = ""
         folder = server.state_dir / "processes" / self.ended["mcp tasks/cancel"]["process_id"]
         # As a call of `run` that takes long leaves it.
@@ -166,6 +172,7 @@ class _Scene:
             "process": [self.victim["process_id"], self.victim["pid"]],
             "ended": {name: [one["process_id"], one["pid"]] for name, one in self.ended.items()},
             "terminals": self.terminals,
+            "queued": self.queued["process_id"],
             "services": self.services,
             "session_id": self.session_id,
             "request_id": "tools/call",

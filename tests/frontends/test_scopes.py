@@ -30,6 +30,7 @@ _LOOKS = {
     "statistics",
     "search",
     "groups",
+    "usage",
     "wait",
     "terminal_list",
     "terminal_read",

@@ -11,13 +11,13 @@ from scripts.measure import house
 _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
-    "python files": 514,
-    "code lines": 62_000,
+    "python files": 538,
+    "code lines": 64_700,
     "people as subjects": 9,
     "modules named by a gerund": 0,
-    "files under 40 lines": 9,
+    "files under 40 lines": 10,
     "folders of more than 15 files": 3,
-    "most files in a folder": 17,
+    "most files in a folder": 16,
     "classes of more than 15 public methods": 0,
     "most public methods of a class": 15,
     "callables handed to constructors": 101,

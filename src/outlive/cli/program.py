@@ -154,7 +154,7 @@ PROGRAM = Group(
         Verb(
             "ui",
             "Open the page of your processes in a browser. It starts the server if there is none.",
-            "verbs.ui:ui",
+            "machine.ui:ui",
         ),
         Verb(
             "doctor",

@@ -123,7 +123,9 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         command starts once, also when the connection is lost meanwhile and the request is sent again. Cancellation: the
         command may run all the same, under the `process_id` that was passed.
         """
-        process_id = ProcessId(options.get("process_id") or _new_id())
+        process_id = ProcessId(
+            options.get("process_id") or new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
+        )
         # A private process lives as long as its session: it gets a connection of its own, which resumes that session.
         is_private = not options.get("detach", True)
         link = self._links.new(keeps_session=True) if is_private else self._link
@@ -265,10 +267,8 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
     async def approve(self, process_id: str, digest: str, *, always: bool = False) -> ProcessInfo:
         """Start a process that waits for an approval, if it is still the one that was shown: `PendingApproval.digest`.
 
-        `always` approves the same in its project from now on: what `PendingApproval.always` shows.
-
         Raises:
-            InvalidRequest: `invalid_params`: it can be approved only once.
+            InvalidRequest: `invalid_params`: with `always` (the same in its project from now on), and it can be approved only once.
             AccessDenied: `scope_missing`: this needs the scope `admin`, and no process of this server may do it.
             InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: the digest is another one.
             ProcessNotFound: There is none.
@@ -356,10 +356,6 @@ def _follow(
 def _named(word: str, project: str | None) -> dict[str, object]:
     """Return the parameters that name a process; an earlier server knows ids alone, and no project."""
     return {"process_id": word} if project is None else {"process_id": word, "project": project}
-
-
-def _new_id() -> ProcessId:
-    return new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
 
 
 class Client(contextlib.AbstractContextManager["Client"]):

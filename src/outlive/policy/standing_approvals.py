@@ -1,4 +1,4 @@
-"""Which commands a person may approve for always, and for what exactly that counts: `standing_approval`. Pure.
+"""Which commands a person may approve for always, and for what exactly that counts: `standing_approval`. Also as JSON. Pure.
 
 A standing approval is about one command, word for word, in one project. Nothing of it is a pattern: whatever else would change what
 runs (the program's file, a redirection, a variable, the profile, the place) makes another command, about which a person is asked again.
@@ -75,3 +75,26 @@ def standing_approval(
     return StandingApproval(
         project=project, commands=tuple(one.argv for one in reading.commands), digest=digest
     )
+
+
+def encode_standing(standing: StandingApproval) -> dict[str, object]:
+    """Return a standing approval as JSON has it."""
+    return {
+        "project": standing.project,
+        "commands": [list(words) for words in standing.commands],
+        "digest": standing.digest,
+        **({"by": standing.by, "at": standing.at} if standing.by else {}),
+    }
+
+
+def decode_standing(members: object) -> StandingApproval | None:
+    """Return a standing approval from JSON; None for anything else."""
+    match members:
+        case {"project": str(project), "commands": [*commands], "digest": str(digest), **rest} if all(
+            isinstance(words, list) and all(isinstance(word, str) for word in words) for words in commands
+        ):
+            by, at = (str(rest.get(name, "")) for name in ("by", "at"))
+            return StandingApproval(
+                project=project, commands=tuple(map(tuple, commands)), digest=digest, by=by, at=at
+            )
+    return None

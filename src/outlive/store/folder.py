@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from outlive.core.command import ApprovalState, Grant, Profile, StandingApproval
+from outlive.core.command import ApprovalState, Grant, Profile
 from outlive.core.cursor import Cursor
 from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId
@@ -29,6 +29,7 @@ from outlive.core.location import HERE, Location
 from outlive.core.process import Owner, ProcessRecord, StartOrigin
 from outlive.core.redactions import redacted_member
 from outlive.core.spec import CALLER_ENVIRONMENT, Spec
+from outlive.policy.standing_approvals import decode_standing, encode_standing
 from outlive.protocols.frames import COPIED, ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
 from outlive.protocols.trace_context import valid_traceparent
@@ -277,29 +278,6 @@ def _encode_approval(approval: ApprovalState) -> dict[str, object]:
         "only_once": approval.only_once,
         **({} if approval.standing is None else {"standing": encode_standing(approval.standing)}),
     }
-
-
-def encode_standing(standing: StandingApproval) -> dict[str, object]:
-    """Return a standing approval as JSON has it."""
-    return {
-        "project": standing.project,
-        "commands": [list(words) for words in standing.commands],
-        "digest": standing.digest,
-        **({"by": standing.by, "at": standing.at} if standing.by else {}),
-    }
-
-
-def decode_standing(members: object) -> StandingApproval | None:
-    """Return a standing approval from JSON; None for anything else."""
-    match members:
-        case {"project": str(project), "commands": [*commands], "digest": str(digest), **rest} if all(
-            isinstance(words, list) and all(isinstance(word, str) for word in words) for words in commands
-        ):
-            by, at = (str(rest.get(name, "")) for name in ("by", "at"))
-            return StandingApproval(
-                project=project, commands=tuple(map(tuple, commands)), digest=digest, by=by, at=at
-            )
-    return None
 
 
 def _approval(meta: object) -> ApprovalState | None:

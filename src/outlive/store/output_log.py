@@ -300,15 +300,6 @@ class OutputLog:
             place[stream] += step
         return Cursor(min(place[0], sizes[0]), min(place[1], sizes[1]))
 
-    def written_before(self, stream: int, offset: int) -> int:
-        """Return how many bytes of both streams were written before a byte of one."""
-        fd = self._open(_IDX)
-        if fd == _CLOSED or _size(self._open(1 - stream)) == 0:
-            return offset
-        idx = IdxReader(fd)
-        record = next(idx.records(idx.last_where(lambda one: totals(one)[stream] <= offset)), None)
-        return offset if record is None else record.start + max(0, offset - totals(record)[stream])
-
     def cursor_at(self, time_ns: int) -> Cursor:
         """Return a cursor with everything behind it that was written at `time_ns` (Unix) or later.
 

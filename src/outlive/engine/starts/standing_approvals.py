@@ -25,7 +25,6 @@ class StandingApprovals:
     def __init__(self, path: str | None) -> None:
         """Take the file's path; without one nothing is approved for always."""
         self._file = None if path is None else StandingFile(path)
-        self._no_projects = {"/", os.path.realpath(os.path.expanduser("~"))}
 
     async def proposed(
         self,
@@ -39,8 +38,8 @@ class StandingApprovals:
         """Return what an approval for always would be about, or in a sentence why there is none (`standing_approval`)."""
         if self._file is None:
             return "This server has no file of settings beside which it could be kept."
-        project = await asyncio.to_thread(project_root, resolved.cwd)
-        if project in self._no_projects:
+        project, is_one = await asyncio.to_thread(_project_of, resolved.cwd)
+        if not is_one:
             return f"The folder {project} is no project: others lie in it."
         return standing_approval(
             command,
@@ -76,3 +75,9 @@ class StandingApprovals:
             raise InvalidRequest("invalid_params", f"This can be approved only once. {why}".rstrip())
         at = datetime.now(UTC).isoformat(timespec="seconds")
         await asyncio.to_thread(self._file.add, replace(approval.standing, by=by, at=at))
+
+
+def _project_of(folder: str) -> tuple[str, bool]:
+    """Return the root of a folder's project, and whether it is one: everything lies below / and the home folder. Blocking."""
+    root = project_root(folder)
+    return root, root not in {"/", os.path.realpath(os.path.expanduser("~"))}

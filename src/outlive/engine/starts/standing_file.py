@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from outlive.core.command import StandingApproval
 from outlive.core.errors import ConfigInvalid, LimitExceeded
 from outlive.keeper.common.files import write_whole
-from outlive.store.folder import decode_standing, encode_standing
+from outlive.policy.standing_approvals import decode_standing, encode_standing
 
 _MOST = 1000  # a person does not read more, and each start that is asked about compares with all of them
 _MAX_BYTES = 1 << 22

@@ -12,6 +12,7 @@ from outlive.protocols.output.line_query import LineQuery
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 from outlive.store.search.log_index import LogIndex
 from outlive.store.search.log_lines import SHOWN_BYTES, line_start, lines_after, lines_before, redacted_around
+from outlive.store.search.log_search import position_of
 
 # A longer line is searched in pieces. The memory of a search is about twice this.
 _LONGEST_LINE = 1024 * 1024
@@ -165,7 +166,7 @@ class LineSearch:
             shown_from=first,
             hit=hit[0],
             hit_end=hit[1],
-            written_before=self._log.written_before(self.stream, hit[0]),
+            written_before=position_of(self._log, self.stream, hit[0]),
             before=before,
             after=after,
             redacted=redacted_around(self._log, self.stream, (first, last, end), hidden, before, after)
