@@ -21,6 +21,7 @@ SENTENCES: Mapping[str, str] = {
     "U.audit": "The page shows what the audit log says of a process, to callers with the scope admin alone.",
     "U.groups": "The page shows groups and projects with what waits for its turn, and pauses, resumes and stops all of one at the second click.",
     "U.settings": "The page shows the settings in effect and what a check finds to callers with the scope admin alone, and which other servers are reached.",
+    "U.accessible": "No view has a finding that axe-core calls serious or critical, light or dark, wide or 375 px wide, where nothing is wider than the screen.",
     "U.terminal": "The page opens terminals, and goes on at the exact byte when the server was killed; a page of the scope read types nothing.",
     "U.terminal.hold": "Of several pages that show a terminal one types; others see it in its size, take over, and are handed back to, also after a kill.",
     "U.terminal.drop": "A file that is dropped on a terminal lies in its process's working folder, and its quoted path is typed without Enter.",

@@ -78,6 +78,7 @@ test("colours are classes, and last until they are ended; other sequences draw n
   assert.equal(classes.size, 0);
   spansOf("\x1b[4mon", classes);
   assert.deepEqual([...classes], ["underlined"]);
+  assert.deepEqual(spansOf("\x1b[?2004h\x1b[>4;31mshop$ \x1b[?25l", new Set()), [{ text: "shop$ ", classes: "" }]);
   assert.deepEqual(spansOf("10%\r50%\r100%\r", new Set()).map((one) => one.text), ["100%"]);
   assert.equal(spansOf("x".repeat(9000), new Set()).at(-1).classes, "cut");
   assert.deepEqual(spansOf("\x1b[38;2;1;2;3mtrue\x1b[48;2;9;9;9;1mbold", new Set()).map((one) => one.classes), ["", "bold"]);

@@ -82,7 +82,7 @@ export function textOf(line) {
 
 // ECMA-48: CSI sequences, OSC strings, and single escapes. Only SGR (CSI … m) changes what is drawn here.
 // eslint-disable-next-line no-control-regex
-const ESCAPE = /\x1b\[([0-9;:]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1f\x7f]/g;
+const ESCAPE = /\x1b\[([0-?]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1f\x7f]/g;
 const COLOURS = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 /** @type {Record<number, string>} */
 const STYLES = { 1: "bold", 2: "faint", 3: "italic", 4: "underlined", 7: "inverse" };
@@ -109,7 +109,8 @@ export function spansOf(text, classes) {
   for (const found of shown.matchAll(ESCAPE)) {
     push(shown.slice(from, found.index));
     from = found.index + found[0].length;
-    if (found[2] === "m") apply(found[1] ?? "", classes);
+    // With a mark of its own kind before the numbers (`>4;2m`) it is no SGR sequence.
+    if (found[2] === "m" && !/[<-?]/.test(found[1] ?? "")) apply(found[1] ?? "", classes);
   }
   push(shown.slice(from));
   if (left <= 0) spans.push({ text: "…", classes: "cut" });

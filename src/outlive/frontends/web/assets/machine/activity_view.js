@@ -56,7 +56,7 @@ export function ActivityView() {
         <${Chart} title="Memory" words=${`${size(memory.at(-1) ?? 0)} now`} series=${MEMORY} columns=${[usage.value.columns[0], memory]} say=${size} />
       </div>
       ${usage.value.leftOut > 0 && html`<p class="empty">${`The newest are looked at; ${usage.value.leftOut} older ones are not.`}</p>`}
-      <table><thead><tr><th>Project</th><th>Processors</th><th>Memory</th></tr></thead>
+      <table tabindex="0"><thead><tr><th>Project</th><th>Processors</th><th>Memory</th></tr></thead>
         <tbody>${[...usage.value.projects].map(([name, one]) => html`<tr><td>${name || "none"}</td><td>${whole(one.processors)}</td><td>${size(one.memory_bytes)}</td></tr>`)}</tbody>
       </table>`}`;
 }
@@ -71,11 +71,11 @@ function Past({ answer }) {
       <${Chart} title="Output" words=${size(sum.output_bytes)} series=${OUTPUT} columns=${columns.output} say=${size} />
     </div>
     ${!answer.complete && html`<p class="away">More processes lived then than are counted; the oldest are left out.</p>`}
-    <table aria-label="By project"><thead><tr><th>Project</th><th>Started</th><th>Ended</th><th>Failed</th><th>Stopped</th><th>Ran</th><th>Output</th></tr></thead>
+    <table tabindex="0" aria-label="By project"><thead><tr><th>Project</th><th>Started</th><th>Ended</th><th>Failed</th><th>Stopped</th><th>Ran</th><th>Output</th></tr></thead>
       <tbody>${answer.projects.map((one) => html`<tr key=${one.project}><td>${one.project ?? "none"}</td><${Numbers} of=${one} /></tr>`)}</tbody>
     </table>
     <details><summary>By time, as a table</summary>
-      <table><thead><tr><th>From</th><th>Started</th><th>Ended</th><th>Failed</th><th>Stopped</th><th>Ran</th><th>Output</th></tr></thead>
+      <table tabindex="0"><thead><tr><th>From</th><th>Started</th><th>Ended</th><th>Failed</th><th>Stopped</th><th>Ran</th><th>Output</th></tr></thead>
         <tbody>${buckets.filter((one) => one.started || one.ended || one.run_s).map((one) => html`<tr key=${one.at}><td>${new Date(one.at).toLocaleString()}</td><${Numbers} of=${one} /></tr>`)}</tbody>
       </table>
     </details>`;

@@ -28,7 +28,7 @@ export function ChecksView() {
   const sorted = [...found.checks].sort((a, b) => judged(a).place - judged(b).place);
   return html`<p class="summary">${`outlive ${found.version} ${found.ok ? "runs here" : "cannot run here"}, ${degraded ? `${degraded} of ${found.checks.length} things are degraded` : "and nothing is degraded"}.`}</p>
     <p class="empty">State folder: <code>${found.state_dir}</code></p>
-    <table aria-label="Checks"><thead><tr><th></th><th>What</th><th>Found</th><th>What to do</th></tr></thead>
+    <table tabindex="0" aria-label="Checks"><thead><tr><th></th><th>What</th><th>Found</th><th>What to do</th></tr></thead>
       <tbody>${sorted.map((one) => html`<tr key=${one.name}><td class=${judged(one).tone}>${judged(one).word}</td><td>${one.name}</td><td>${one.detail}${!one.ok && one.consequence && `; so ${one.consequence}`}</td><td>${!one.ok && one.cure}</td></tr>`)}</tbody>
     </table>`;
 }

@@ -24,12 +24,12 @@ export function DiskView() {
   const most = Math.max(1, ...found.projects.map((one) => one.bytes));
   const said = (/** @type {Rule} */ rule, /** @type {number} */ value) => (rule.rule === "age" ? duration(value) : rule.rule === "size" ? size(value) : String(value));
   return html`<p class="summary">${`${size(found.bytes)} of ${found.processes} processes, ${size(found.own_bytes)} of the server's own, ${size(found.free_bytes)} free of ${size(found.total_bytes)}.`}</p>
-    <table aria-label="Disk by project"><thead><tr><th>Project</th><th>Processes</th><th>Run</th><th>Size</th><th>Ended</th><th aria-hidden="true"></th></tr></thead>
+    <table tabindex="0" aria-label="Disk by project"><thead><tr><th>Project</th><th>Processes</th><th>Run</th><th>Size</th><th>Ended</th><th aria-hidden="true"></th></tr></thead>
       <tbody>${found.projects.map((one) => html`<tr key=${one.project}><td>${one.project ?? "none"}</td><td>${one.processes}</td><td>${one.running}</td><td>${size(one.bytes)}</td><td>${size(one.reclaimable_bytes)}</td>
         <td aria-hidden="true" class="share"><span style=${{ width: `${(one.bytes / most) * 100}%` }}></span></td></tr>`)}</tbody>
     </table>
     <h2>What the server removes</h2>
-    <table><thead><tr><th>Rule</th><th>Limit</th><th>Used</th><th>Goes next</th><th>Then</th></tr></thead>
+    <table tabindex="0"><thead><tr><th>Rule</th><th>Limit</th><th>Used</th><th>Goes next</th><th>Then</th></tr></thead>
       <tbody>${found.retention.map((one) => html`<tr key=${one.rule}><td>${RULES[one.rule]}</td><td>${one.limit === null ? "none" : said(one, one.limit)}</td><td>${said(one, one.used)}</td>
         <td>${one.processes ? `${one.processes} (${size(one.bytes)})` : "nothing"}</td><td>${one.next_at ? new Date(one.next_at).toLocaleString() : ""}</td></tr>`)}</tbody>
     </table>`;

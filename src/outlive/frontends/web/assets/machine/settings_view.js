@@ -28,7 +28,7 @@ export function SettingsView() {
       <label class="only"><input type="checkbox" checked=${!!all} onChange=${() => refine({ all: all ? "" : "1" })} /> Defaults, too</label>
       <output aria-live="polite">${`${chosen.length} of ${settings.value.found.length}`}</output>
     </form>
-    <table aria-label="Settings in effect"><thead><tr><th>Setting</th><th>Value</th><th>From</th><th>What it is for</th></tr></thead>
+    <table tabindex="0" aria-label="Settings in effect"><thead><tr><th>Setting</th><th>Value</th><th>From</th><th>What it is for</th></tr></thead>
       <tbody>${chosen.map((one) => html`<tr key=${one.key}><td><code>${one.key}</code></td><td><code>${one.value}</code></td><td>${one.source === "default" ? "default" : `${one.source}: ${one.place}`}</td><td>${one.help}</td></tr>`)}</tbody>
     </table>`;
 }

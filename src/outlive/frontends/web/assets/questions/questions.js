@@ -2,7 +2,7 @@
 // Which processes wait for something to be typed: the server says when (`wait` until "input"), for those that have an input.
 import { lengthOf, linesOf, piecesOf } from "../log/log_model.js";
 import { output } from "../base/output.js";
-import { living } from "../base/processes.js";
+import { learn, living, processOf } from "../base/processes.js";
 import { hear, link, request, scope } from "../base/rpc.js";
 import { signal } from "../base/ui.js";
 import { lives } from "../base/words.js";
@@ -29,6 +29,9 @@ export function takesInput(process) {
 
 /** @param {string} id @param {Question | null} question */
 function put(id, question) {
+  // The list says so, too: no event tells of it.
+  const known = question?.process ?? processOf(id);
+  if (known) learn({ ...known, waiting: question?.process.waiting });
   const next = new Map(questions.value);
   if (question) next.set(id, question);
   else next.delete(id);

@@ -138,7 +138,7 @@ function Hit({ match }) {
   const label = match.name ?? match.short_id ?? match.process_id.slice(-6);
   return html`<article class=${`hit ${match.type}`} role="listitem">
     <p><a href=${addressOf(match)}><b>${label}</b></a> <code>${match.command}</code></p>
-    <a class="lines" href=${addressOf(match)} aria-label=${`${label}: ${plain(match.line).slice(0, 200)}`}>
+    <a class="lines" href=${addressOf(match)}>
       ${match.before.map((one) => html`<span class="beside">${plain(one)}${"\n"}</span>`)}<span>${before}<mark>${hit}</mark>${behind}${"\n"}</span>${match.after.map((one) => html`<span class="beside">${plain(one)}${"\n"}</span>`)}
     </a>
   </article>`;
