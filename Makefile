@@ -15,12 +15,12 @@ ARGS ?=
 JOBS ?= 4
 PYTEST = $(BIN)/python -m pytest
 BESIDE = -n $(JOBS) --dist worksteal
-QUICK = not slow and not code_server and not docker
+QUICK = not slow and not code_server and not docker and not rare
 
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
-.PHONY: help setup run test test-most test-all test-thorough test-floors test-docker test-slow test-storms test-alone test-vscode coverage check format docs bundle release bench lock clean
+.PHONY: help setup run test test-most test-all test-thorough test-rare test-floors test-docker test-slow test-storms test-alone test-vscode coverage check format docs bundle release bench lock clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ run: $(READY) ## start the server (Ctrl-C stops it, not the processes)
 test: $(READY) ## the tests a change must keep green (minutes)
 	@$(PYTEST) $(BESIDE) -m "$(QUICK) and not thorough" $(ARGS)
 
-test-all: test-most test-docker test-vscode test-slow ## every test, the kill storm and a real VS Code included
+test-all: test-most test-docker test-vscode test-slow test-rare ## every test, the kill storm and a real VS Code included
 
 test-thorough: $(READY) ## those that take seconds each: every door killed, refused and crowded
 	@$(PYTEST) $(BESIDE) -m "$(QUICK) and thorough" $(ARGS)
@@ -53,10 +53,14 @@ test-floors: $(READY) ## the tests that ARGS name, in processes that trace branc
 
 # Only files that say `slow` are collected: importing all others takes 9 s of processor time in each worker.
 test-storms: $(READY) ## of the slow ones those that wait and kill, beside each other
-	@$(PYTEST) $(BESIDE) -m "slow and not alone" $(if $(filter tests/%,$(ARGS)),,$$(grep -rl --include='*.py' 'mark\.slow' tests)) $(ARGS)
+	@$(PYTEST) $(BESIDE) -m "slow and not alone and not rare" $(if $(filter tests/%,$(ARGS)),,$$(grep -rl --include='*.py' 'mark\.slow' tests)) $(ARGS)
 
 test-alone: $(READY) ## of the slow ones those that measure, one after the other
-	@$(PYTEST) -m "slow and alone" $(if $(filter tests/%,$(ARGS)),,$$(grep -rl --include='*.py' 'mark\.alone' tests)) $(ARGS)
+	@$(PYTEST) -m "slow and alone and not rare" $(if $(filter tests/%,$(ARGS)),,$$(grep -rl --include='*.py' 'mark\.alone' tests)) $(ARGS)
+
+# What walks through everything, or fills a disk: once for a release, and where its own part changes.
+test-rare: $(READY) ## those that `.ci/run` leaves out: a log of 5 GB, 5,000 processes, every error at every verb
+	@$(PYTEST) -m "rare and not docker and not code_server" $(if $(filter tests/%,$(ARGS)),,$$(grep -rl --include='*.py' 'mark\.rare' tests)) $(ARGS)
 
 test-docker: $(READY) ## Docker mode at a real daemon: OUTLIVE_TEST_DOCKER_HOST, or one that is started here (root)
 	@$(PYTEST) -m "docker and not slow" $(ARGS)

@@ -115,7 +115,7 @@ def test_every_error_and_every_verb_answer_in_one_line_with_what_to_type_next(wo
     _check(world, rounds)
 
 
-@pytest.mark.thorough
+@pytest.mark.rare
 @pytest.mark.parametrize("verb", _CALLS)
 def test_every_error_at_a_verb_is_one_line_with_what_to_type_next(world: World, verb: str) -> None:
     _check(world, ((slug, verb) for slug in SLUGS))

@@ -9,7 +9,7 @@ from tests.support.browsing import Browser
 from tests.support.server import OutliveServer
 from tests.web.opened import open_page
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.rare, pytest.mark.timeout(600)]
 
 _SIZE = 5 * 1024**3
 _LINE = b"a line of a large log, as a build writes it, of eighty characters with its end\n"

@@ -10,7 +10,7 @@ from tests.support.browsing import Browser
 from tests.support.server import OutliveServer
 from tests.web.opened import open_page
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.rare, pytest.mark.timeout(400)]
 
 _MANY = 5000
 _AT_ONCE = 64  # starts on their way: the server takes that many of one caller
