@@ -22,6 +22,7 @@ from bench.scenarios import (
     throughput,
     unread,
     volume,
+    web,
 )
 
 __all__ = ["ONLY_BY_NAME", "SCENARIOS"]
@@ -48,7 +49,8 @@ SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "cli": cli.run,
     "floods": floods.run,
     "agents": agents.run,
+    "web": web.run,
 }
 
-# Half an hour and more: not a part of a run that names nothing.
-ONLY_BY_NAME = frozenset({"agents"})
+# Half an hour and more, and what fills 5 GB of the disk: no part of a run that names nothing.
+ONLY_BY_NAME = frozenset({"agents", "web"})

@@ -11,11 +11,11 @@ from scripts.measure import house
 _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
-    "python files": 538,
+    "python files": 537,
     "code lines": 64_700,
     "people as subjects": 9,
     "modules named by a gerund": 0,
-    "files under 40 lines": 10,
+    "files under 40 lines": 8,
     "folders of more than 15 files": 3,
     "most files in a folder": 16,
     "classes of more than 15 public methods": 0,

@@ -30,8 +30,7 @@ from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.location import DOCKER
 from outlive.discovery.own_kind import TOKEN_VARIABLE
-from outlive.discovery.project import own_project
-from outlive.store.project_root import project_root
+from outlive.keeper.common.project import own_project, project_root
 
 _REDIRECTIONS = ("<&-", ">&-", "2>&-")
 # Python ignores these itself: whether they were ignored before cannot be known any more.

@@ -20,7 +20,7 @@ from outlive.cli.parameters import (
 from outlive.cli.processes import connected, find_process, parse_tags
 from outlive.client import Client, FoundLine, FoundLines
 from outlive.core.identity import short_name
-from outlive.discovery.project import own_project
+from outlive.keeper.common.project import own_project
 
 _NOTHING = 1  # as grep(1)
 _AT_ONCE = 200  # matches in one answer of the server

@@ -17,12 +17,12 @@ from outlive.discovery.state_folder import working_folder
 from outlive.engine.commands.policy_check import Policing, command_policy, writable_folders
 from outlive.engine.commands.resolver import clean_environment
 from outlive.engine.starts.standing_file import StandingFile
+from outlive.keeper.common.project import project_root
 from outlive.policy.command_reader import Reading
 from outlive.policy.judgement import CommandPolicy, Decision, Finding, Verdict, open_names, open_rules
 from outlive.policy.patterns import AllowedCommands, CommandPatterns, ProgramFile
 from outlive.policy.standing_approvals import standing_approval
 from outlive.policy.starters import reason_for
-from outlive.store.project_root import project_root
 
 # 1 and 2 are what goes wrong with the verb itself.
 EXIT_CODES = {Verdict.ALLOW: 0, Verdict.ASK: 3, Verdict.DENY: 4}

@@ -6,13 +6,12 @@ import os
 from outlive.cli.output import say
 from outlive.cli.parameters import STATE_DIR, UsageError, option, takes
 from outlive.discovery.own_kind import TOKEN_VARIABLE
-from outlive.discovery.project import host_folder
 from outlive.discovery.server import Server
 from outlive.discovery.state_folder import layout_of, open_state_folder
 from outlive.frontends.mcp.stdio.relay import Pipes, Relay
+from outlive.keeper.common.project import host_folder, project_root
 from outlive.operations.tool_sets import TOOL_SETS, listed_tool_sets
 from outlive.protocols.mcp.project import passed_environment
-from outlive.store.project_root import project_root
 
 _RELAY_BYTES = 8  # no secret: it tells the relays of one machine apart
 

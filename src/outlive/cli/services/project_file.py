@@ -9,8 +9,8 @@ from typing import NamedTuple
 from outlive.client import Client, StackInfo
 from outlive.config.services import procfile, services_file
 from outlive.core.errors import ConfigInvalid
+from outlive.keeper.common.project import project_root
 from outlive.operations.services.declaration import ServiceRequest
-from outlive.store.project_root import project_root
 
 FILE_NAMES = (services_file.FILE_NAME, procfile.FILE_NAME)
 

@@ -11,7 +11,7 @@ from outlive.cli.services.printer import sentence
 from outlive.cli.tables import process_rows, shown_table
 from outlive.client import Client, OutliveError, ProcessInfo, StackInfo
 from outlive.core.identity import short_name
-from outlive.discovery.project import own_project
+from outlive.keeper.common.project import own_project
 
 
 @takes(

@@ -11,10 +11,10 @@ from outlive.core.command import ApprovalState, Command, StandingApproval
 from outlive.core.errors import ConfigInvalid, InvalidRequest
 from outlive.engine.commands.resolver import Resolved
 from outlive.engine.starts.standing_file import StandingFile
+from outlive.keeper.common.project import project_root
 from outlive.policy.command_reader import Reading
 from outlive.policy.patterns import ProgramFile
 from outlive.policy.standing_approvals import standing_approval
-from outlive.store.project_root import project_root
 
 _logger = logging.getLogger(__name__)
 
