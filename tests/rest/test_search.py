@@ -129,3 +129,10 @@ def test_when_the_caller_leaves_the_server_reads_no_more(own_server: OutliveServ
         assert time.monotonic() < deadline
         time.sleep(0.5)
         before, now = now, cpu_ticks(own_server.pid)
+
+
+def test_callers_that_ask_for_plain_text_get_the_same_lines_as_that(rest: RestCaller) -> None:
+    """Clients that a generator has made know no other type for what is no document."""
+    answer = rest.call("GET", "/v1/search", text="nowhere", headers={"Accept": "text/plain"})
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert b'"next":null' in answer.body

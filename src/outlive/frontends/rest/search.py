@@ -13,6 +13,7 @@ from outlive.protocols.rest.requests import OfProcess, SearchParameters
 from outlive.server.search_answers import search_once
 
 LINES = "application/x-ndjson"
+TEXT = "text/plain"  # the same lines for callers that ask for it: generated clients know no other type for what is no document
 _HEADERS = {  # proxies must not hold lines back
     "Cache-Control": "no-store, no-transform",
     "X-Accel-Buffering": "no",
@@ -27,7 +28,9 @@ async def search(call: RestCall, asked: SearchParameters) -> Response:
         only = await call.find(OfProcess(process_id=asked.process_id, project=asked.project))
     # The first slice before the head of the answer: what is wrong with the request is a problem, not a line.
     first = await _slice(call, asked, only)
-    return StreamingResponse(_lines(call, asked, only, first), media_type=LINES, headers=_HEADERS)
+    accepted = call.connection.headers.get("accept", "")
+    kind = TEXT if TEXT in accepted and LINES not in accepted else LINES
+    return StreamingResponse(_lines(call, asked, only, first), media_type=kind, headers=_HEADERS)
 
 
 async def _slice(call: RestCall, asked: SearchParameters, only: Process | None) -> SearchAnswer:

@@ -22,7 +22,7 @@ from outlive.frontends.rest.openapi import make_document, render_page
 from outlive.frontends.rest.output import ASCIICAST_TYPE, BYTES_TYPE, read
 from outlive.frontends.rest.problems import DOCS_PATH, send_problem
 from outlive.frontends.rest.routes import WEBSOCKET, Members, RestCall, RestContext, RestPath, RestRoute
-from outlive.frontends.rest.search import LINES, search
+from outlive.frontends.rest.search import LINES, TEXT, search
 from outlive.frontends.rest.uploads import upload
 from outlive.operations import answers as shared
 from outlive.operations.controls import CONTROLS
@@ -98,7 +98,7 @@ _FOUND: Mapping[int, Schema] = {
     200: {
         "description": "One object a line, as they are found: a match {match: …}, or what was searched since the line before "
         "{searched: …}. The last line is {next, why}: `next` goes on there, null once everything was searched.",
-        "content": _content(LINES),
+        "content": {**_content(LINES), **_content(TEXT)},
     }
 }
 _PAGES = (shared.OutputPage, answers.MatchPage)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from outlive.core.errors import InvalidRequest
 from outlive.operations.search import MAX_TEXT_CHARACTERS
-from outlive.protocols.output.pattern import compile_lines
+from outlive.protocols.output.pattern import compile_lines, matching_lines
 
 
 class LineQuery:
@@ -48,16 +48,4 @@ class LineQuery:
 
     def lines(self, data: bytes) -> Iterator[tuple[int, int, int, int]]:
         """Yield each line of `data` that matches: where it begins and ends, and where its first match begins and ends."""
-        position = 0
-        while position < len(data):
-            found = self._compiled.search(data, position)
-            if found is None:
-                return
-            hit: int = found.start()
-            begin = data.rfind(b"\n", 0, hit) + 1
-            end = data.find(b"\n", hit)
-            if end < 0:
-                end = len(data)
-            if begin < len(data):  # not the empty string behind the last newline
-                yield begin, end, hit, found.end()
-            position = end + 1
+        return matching_lines(self._compiled, data)

@@ -51,21 +51,9 @@ class Pattern:
             self.is_literal = True
             self._compiled = compile_lines(re.escape(text), is_case_sensitive=is_case_sensitive)
 
-    def lines(self, data: bytes) -> Iterator[tuple[int, int, int]]:
-        """Yield each line of `data` that matches: where it begins and ends, and where the match begins."""
-        position = 0
-        while position < len(data):
-            found = self._compiled.search(data, position)
-            if found is None:
-                return
-            hit: int = found.start()
-            begin = data.rfind(b"\n", 0, hit) + 1
-            end = data.find(b"\n", hit)
-            if end < 0:
-                end = len(data)
-            if begin < len(data):  # not the empty string behind the last newline
-                yield begin, end, hit
-            position = end + 1
+    def lines(self, data: bytes) -> Iterator[tuple[int, int, int, int]]:
+        """Yield each line of `data` that matches: where it begins and ends, and where its first match begins and ends."""
+        return matching_lines(self._compiled, data)
 
     def is_in(self, data: bytes) -> bool:
         """Tell whether a line of `data` matches."""
@@ -95,3 +83,20 @@ def compile_lines(pattern: str, *, is_case_sensitive: bool) -> Any:  # noqa: ANN
         # RE2 quotes the pattern that it was given, in bytes.
         text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
         raise ValueError(text.replace("(?m)", "", 1)) from None
+
+
+def matching_lines(compiled: Any, data: bytes) -> Iterator[tuple[int, int, int, int]]:  # noqa: ANN401 -- RE2 has no types
+    """Yield each line of `data` that matches: where it begins and ends, and where its first match begins and ends."""
+    position = 0
+    while position < len(data):
+        found = compiled.search(data, position)
+        if found is None:
+            return
+        hit: int = found.start()
+        begin = data.rfind(b"\n", 0, hit) + 1
+        end = data.find(b"\n", hit)
+        if end < 0:
+            end = len(data)
+        if begin < len(data):  # not the empty string behind the last newline
+            yield begin, end, hit, found.end()
+        position = end + 1

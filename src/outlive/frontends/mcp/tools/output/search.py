@@ -83,7 +83,7 @@ class Search:
         texts = [line.text.encode() for line in lines]
         hits: dict[int, int] = {}
         begin = place = 0
-        for start, _, hit in self._pattern.lines(b"\n".join(texts)):
+        for start, _, hit, _ in self._pattern.lines(b"\n".join(texts)):
             while begin < start:
                 begin += len(texts[place]) + 1
                 place += 1

@@ -4,9 +4,10 @@ import { place, refine } from "../base/address.js";
 import { attempt } from "../base/controls.js";
 import { processOf, version } from "../base/processes.js";
 import { link } from "../base/rpc.js";
-import { html, useEffect, useRef } from "../base/ui.js";
+import { html } from "../base/ui.js";
 import { save, saved } from "../log/log_download.js";
 import { drawIn } from "../terminals/terminal_drawing.js";
+import { Screen } from "../terminals/terminal_screen.js";
 import { FONT_PX, fontFor } from "../terminals/terminal_size.js";
 import { lengthOf } from "./playback_model.js";
 import { change, jump, openRecording, player, run, toggle } from "./player.js";
@@ -37,26 +38,8 @@ export function PlaybackView() {
       <output>${lengthOf(now - begin)} of ${lengthOf(end - begin)}</output>
       ${isReady && html`<time>${new Date(now).toLocaleString()}</time>`}
     </div>
-    ${link.value === "open" || player.value.id ? html`<${Screen} key=${id} id=${id} />` : null}
+    ${link.value === "open" || player.value.id ? html`<${Screen} key=${id} id=${id} show=${show} kind="letterbox" />` : null}
   </section>`;
-}
-
-/** @param {{id: string}} props */
-function Screen({ id }) {
-  const element = useRef(/** @type {HTMLElement | null} */ (null));
-  useEffect(() => {
-    let close = () => {};
-    let isGone = false;
-    void show(id, /** @type {HTMLElement} */ (element.current)).then((end) => {
-      close = end;
-      if (isGone) close();
-    });
-    return () => {
-      isGone = true;
-      close();
-    };
-  }, [id]);
-  return html`<div class="screen letterbox" ref=${element}></div>`;
 }
 
 /** @param {string} id @param {HTMLElement} element @returns {Promise<() => void>} Ends it. */

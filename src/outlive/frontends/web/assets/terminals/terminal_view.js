@@ -5,11 +5,12 @@ import { Controls } from "../base/controls.js";
 import { processOf, version } from "../base/processes.js";
 import { link, scope } from "../base/rpc.js";
 import { drawIn } from "./terminal_drawing.js";
+import { Screen } from "./terminal_screen.js";
 import { TerminalSearch, isSearching, searchWith } from "./terminal_search.js";
 import { FONT_PX, GivenSizes, fontFor } from "./terminal_size.js";
 import { Uploads, takeDrops } from "./terminal_upload.js";
 import { attach } from "./terminal_wire.js";
-import { html, signal, useEffect, useRef } from "../base/ui.js";
+import { html, signal } from "../base/ui.js";
 import { stateOf, toneOf } from "../base/words.js";
 
 /** @typedef {ReturnType<typeof attach>} Attached */
@@ -46,7 +47,7 @@ export function TerminalView() {
     </div>
     <${Uploads} />
     <${TerminalSearch} leave=${() => current?.focus()} />
-    ${link.value === "open" || current ? html`<${Screen} key=${id} id=${id} />` : null}
+    ${link.value === "open" || current ? html`<${Screen} key=${id} id=${id} show=${show} />` : null}
   </section>`;
 }
 
@@ -64,24 +65,6 @@ function Holder() {
     current?.focus();
   };
   return html`<span class="holder">${holder === "other" ? "Another viewer types" : "No viewer types"} <button onClick=${take}>${holder === "other" ? "Take over" : "Type here"}</button></span>`;
-}
-
-/** @param {{id: string}} props */
-function Screen({ id }) {
-  const place = useRef(/** @type {HTMLElement | null} */ (null));
-  useEffect(() => {
-    let isGone = false;
-    let close = () => {};
-    void show(id, /** @type {HTMLElement} */ (place.current)).then((end) => {
-      close = end;
-      if (isGone) close();
-    });
-    return () => {
-      isGone = true;
-      close();
-    };
-  }, [id]);
-  return html`<div class="screen" ref=${place}></div>`;
 }
 
 /**
