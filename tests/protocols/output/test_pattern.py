@@ -13,7 +13,7 @@ from outlive.protocols.output.pattern import MAX_PATTERN_CHARACTERS, Pattern
 
 def _found(pattern: str, text: str) -> list[str]:
     data = text.encode()
-    return [data[begin:end].decode() for begin, end, _ in Pattern(pattern).lines(data)]
+    return [data[begin:end].decode() for begin, end, _, _ in Pattern(pattern).lines(data)]
 
 
 @pytest.mark.promise("S4.13.grep")
