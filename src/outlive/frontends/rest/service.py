@@ -132,7 +132,7 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("GET", f"{_ONE}/output", "read", read, _PAGES, (410,), beside=_OUTPUT),
     RestRoute("GET", f"{_ONE}/follow", "attach", follow, beside=_FOLLOWED),
     RestRoute(WEBSOCKET, f"{_ONE}/follow", "attach", follow_socket),
-    RestRoute("GET", "/v1/search", "search", search, beside=_FOUND),
+    RestRoute("GET", "/v1/search", "search", search, problems=(404,), beside=_FOUND),
     RestRoute("GET", "/v1/disk", "disk", processes.disk, shared.DiskUsageAnswer),
     RestRoute("GET", "/v1/statistics", "statistics", reports.statistics, StatisticsAnswer),
     RestRoute("GET", "/v1/groups", "groups", reports.groups, GroupsAnswer),
