@@ -123,13 +123,13 @@ def _given_for_always(
     profile: str,
 ) -> StandingApproval | None:
     """Return the approval for always under which a command would start on this machine; None without one."""
-    path = standing_file(os.environ, working_folder=cwd)
+    path = standing_file(os.environ, working_folder=working_folder())
     proposed = standing_approval(
         command, reading, files, project=project_root(cwd), profile=profile, location=HERE.view()
     )
     if path is None or isinstance(proposed, str):
         return None
-    return next((one for one in StandingFile(path).read() if one == proposed), None)
+    return StandingFile(path).find(proposed)
 
 
 def _lines(answer: _PolicyAnswer, resolution: Resolution, policy: CommandPolicy) -> list[str]:

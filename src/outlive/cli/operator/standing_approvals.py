@@ -8,6 +8,7 @@ from outlive.core.command import StandingApproval
 from outlive.core.errors import ConfigInvalid, ProcessNotFound
 from outlive.discovery.config_paths import standing_file
 from outlive.engine.starts.standing_file import StandingFile
+from outlive.policy.standing_approvals import encode_standing
 
 _SHOWN_LETTERS = 12  # of a digest, as approvals are named
 _LEAST_LETTERS = 4  # fewer are typed by mistake
@@ -19,7 +20,7 @@ def always(*, as_json: bool) -> int:
     file = _file()
     found = file.read()
     if as_json:
-        show_json({"file": file.path, "standing_approvals": [_document(one) for one in found]})
+        show_json({"file": file.path, "standing_approvals": [encode_standing(one) for one in found]})
     elif not found:
         say("Nothing is approved for always.")
     else:
@@ -40,7 +41,7 @@ def forget(*, names: list[str], as_json: bool) -> int:
                 hint="`outlive policy always` lists what is.",
             )
         if as_json:
-            show_json({"forgotten": [_document(one) for one in gone]})
+            show_json({"forgotten": [encode_standing(one) for one in gone]})
         for one in () if as_json else gone:
             show(f"{one.digest[:_SHOWN_LETTERS]} is asked about again")
     return 0
@@ -63,13 +64,3 @@ def _described(one: StandingApproval) -> str:
         ("forget", f"outlive policy forget {one.digest[:_SHOWN_LETTERS]}"),
     ]
     return "\n".join(f"{name:<9}{plain(value, len(value) + 1)}" for name, value in facts)
-
-
-def _document(one: StandingApproval) -> dict[str, object]:
-    return {
-        "project": one.project,
-        "commands": [list(words) for words in one.commands],
-        "digest": one.digest,
-        "by": one.by,
-        "at": one.at,
-    }

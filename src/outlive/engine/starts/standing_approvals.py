@@ -56,11 +56,10 @@ class StandingApprovals:
         if self._file is None:
             return None
         try:
-            known = await asyncio.to_thread(self._file.read)
+            return await asyncio.to_thread(self._file.find, proposed)
         except ConfigInvalid as error:
             _logger.warning("nothing is approved for always", extra={"reason": error.message})
             return None
-        return next((one for one in known if one == proposed), None)
 
     async def give(self, approval: ApprovalState | None, *, by: str) -> None:
         """Put down that what waits for an approval is approved for always. On disk when this returns.

@@ -49,6 +49,14 @@ class StandingFile:
             content = file.read(_MAX_BYTES + 1)
         return self._decoded(content)
 
+    def find(self, proposed: StandingApproval) -> StandingApproval | None:
+        """Return the approval that was given for exactly this; None without one.
+
+        Raises:
+            ConfigInvalid: As `read`.
+        """
+        return next((one for one in self.read() if one == proposed), None)
+
     def add(self, standing: StandingApproval) -> None:
         """Add one; one that is there already stays as it is. On disk when this returns.
 

@@ -40,6 +40,7 @@ from outlive.protocols.rest.requests import (
     StateName,
     WaitParameters,
     WriteParameters,
+    tags_of,
 )
 from outlive.server.repeated_starts import start_again
 from outlive.server.terminal_calls import pending_approvals
@@ -102,7 +103,7 @@ async def list_(call: RestCall, asked: ListParameters) -> Members:
         detached=True,
         active=True if is_active else None,
         states=None if state is None or is_active else _states(state),
-        tags=None if asked.tag is None else dict(_pair(one) for one in asked.tag),
+        tags=tags_of(asked.tag),
         group=asked.group,
         text=asked.q,
         before=cursor,
@@ -118,11 +119,6 @@ async def list_(call: RestCall, asked: ListParameters) -> Members:
 
 def _states(names: Iterable[StateName]) -> frozenset[State]:
     return frozenset().union(*(_SEVERAL.get(name) or {State(name)} for name in names))
-
-
-def _pair(tag: str) -> tuple[str, str]:
-    name, _, value = tag.partition("=")
-    return name, value
 
 
 async def get(call: RestCall, asked: OfProcess) -> Members:

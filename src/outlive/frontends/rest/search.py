@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from outlive.engine import Process
 from outlive.frontends.rest.routes import RestCall
 from outlive.operations.search import SearchAnswer
-from outlive.protocols.rest.requests import OfProcess, SearchParameters
+from outlive.protocols.rest.requests import OfProcess, SearchParameters, tags_of
 from outlive.server.search_answers import search_once
 
 LINES = "application/x-ndjson"
@@ -34,8 +34,9 @@ async def search(call: RestCall, asked: SearchParameters) -> Response:
 
 
 async def _slice(call: RestCall, asked: SearchParameters, only: Process | None) -> SearchAnswer:
-    tags = None if asked.tag is None else dict(_pair(one) for one in asked.tag)
-    return await search_once(call.engine, asked, principal=call.access.principal, only=only, tags=tags)
+    return await search_once(
+        call.engine, asked, principal=call.access.principal, only=only, tags=tags_of(asked.tag)
+    )
 
 
 async def _lines(
@@ -61,8 +62,3 @@ async def _lines(
             return
         asked = msgspec.structs.replace(asked, cursor=found.next, limit=left)
         found = await _slice(call, asked, only)
-
-
-def _pair(tag: str) -> tuple[str, str]:
-    name, _, value = tag.partition("=")
-    return name, value

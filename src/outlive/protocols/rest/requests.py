@@ -312,6 +312,11 @@ class WaitParameters(OfProcess, kw_only=True, frozen=True):
     ] = "complete"
 
 
+def tags_of(pairs: list[str] | None) -> dict[str, str] | None:
+    """Return tags from an address, each as name=value; None without any."""
+    return None if pairs is None else dict(one.split("=", 1) for one in pairs)
+
+
 class ApprovalParameters(msgspec.Struct, kw_only=True, frozen=True):
     """How approvals are shown."""
 
