@@ -70,6 +70,7 @@ SENTENCES: Mapping[str, str] = {
     "S4.13.errors": "Of output that is too long, lines that report errors are shown, the first and the last ones first.",
     "S4.13.binary": "Binary output is one line that says its size and kind; `raw` shows it as hexadecimal digits.",
     "S4.13.grep": "`grep` is a regular expression in linear time, smart-case; plain text where it is none.",
+    "S4.13.grep.all": "`grep` without an id searches the output of all processes of the project, newest first, bounded, with calls that lead to the rest.",
     # one endpoint for all MCP clients
     "M.raw": "A caller without MCP-Protocol-Version is raw: extra SSE events, and 204 for notifications/cancelled.",
     "M.official.cancel": "A cancelled request of a caller with MCP-Protocol-Version gets no answer.",

@@ -23,6 +23,7 @@ class Circumstances:
 
     Attributes:
         duration_s: How long it has run.
+        name: By which a later call may name it; its short id where empty.
         shows_id: Whether a later call may need its id.
         ports: What its tree listens on.
         waiting: Whether it waits for input.
@@ -33,6 +34,7 @@ class Circumstances:
     """
 
     duration_s: float
+    name: str = ""
     shows_id: bool = True
     ports: tuple[int, ...] = ()
     waiting: Waiting = "no"
@@ -46,7 +48,7 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
     """Return the line; a second one says what a person has to do where one has to."""
     state = now.end or (_end(record) if record.is_complete else _life(record, now))
     # The state first: a model that reads one word knows whether to go on. Rare facts follow in the order of their weight.
-    parts = [f"{record.short_id} {state}" if now.shows_id else state]
+    parts = [f"{now.name or record.short_id} {state}" if now.shows_id else state]
     if now.remark:
         parts.append(now.remark)
     if record.sandbox.profile is not Profile.OPEN:

@@ -90,8 +90,11 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
 class ReadArguments(_Lean, kw_only=True, frozen=True):
     """`read`."""
 
-    id: str
-    grep: Annotated[Text | None, Meta(description="Only lines matching this regex.")] = None
+    id: str | None = None
+    grep: Annotated[
+        Text | None, Meta(description="Lines matching this regex; without id: of all processes.")
+    ] = None
+    all_projects: Annotated[bool, Meta(description="Without id: of other projects' processes, too.")] = False
     context: Annotated[int, Meta(ge=0, le=100, description="Lines around each match.")] = 0
     tail: Annotated[Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Last N lines.")] = None
     cursor: Annotated[str | None, Meta(description='From an omission mark; "0": the beginning.')] = None
@@ -101,6 +104,15 @@ class ReadArguments(_Lean, kw_only=True, frozen=True):
     )
     budget: _Budget | None = None
     raw: _Raw = False
+
+    def __post_init__(self) -> None:
+        """Say of which process, or look for lines of all of them."""
+        if self.id is not None:
+            return
+        if self.grep is None:
+            raise ValueError("Pass id, or grep to search the output of all processes")
+        if self.tail is not None or self.end is not None or self.unfiltered:
+            raise ValueError("tail, end and unfiltered need an id")
 
 
 class WaitArguments(_Lean, kw_only=True, frozen=True):

@@ -85,12 +85,16 @@ class Matches:
         if last:
             hidden = self.count - sum(one.is_match for one in (*first, *last))
             start = first[-1].line.end if first else Cursor()
-            quoted = json.dumps(pattern, ensure_ascii=False) if len(pattern) <= _QUOTED else "…"
-            call = source.at(start, last[0].line.start, f"grep={quoted}")
+            call = source.at(start, last[0].line.start, f"grep={quoted(pattern)}")
             # Where all matches are shown, what is missing are lines around them.
             missing = f"{hidden} not shown" if hidden else "of the lines around them, some are not shown"
             lines.append(f"[{self.count} lines match; {missing}{call}]")
         return "\n".join([*lines, *(one.line.text for one in last)])
+
+
+def quoted(pattern: str) -> str:
+    """Return a pattern as a mark's call has it."""
+    return json.dumps(pattern, ensure_ascii=False) if len(pattern) <= _QUOTED else "…"
 
 
 def cut_around(line: Line, hit: int) -> Line:

@@ -26,9 +26,10 @@ class Pattern:
     Attributes:
         text: As the caller has written it.
         is_literal: It is no regular expression, and was taken as plain text.
+        is_case_sensitive: It has an upper-case letter.
     """
 
-    __slots__ = ("_compiled", "is_literal", "text")
+    __slots__ = ("_compiled", "is_case_sensitive", "is_literal", "text")
 
     def __init__(self, text: str) -> None:
         """Compile `text`.
@@ -44,12 +45,12 @@ class Pattern:
             )
         self.text = text
         self.is_literal = False
-        is_case_sensitive = any(one.isupper() for one in _UPPER.findall(_ESCAPED.sub("", text)))
+        self.is_case_sensitive = any(one.isupper() for one in _UPPER.findall(_ESCAPED.sub("", text)))
         try:
-            self._compiled = compile_lines(text, is_case_sensitive=is_case_sensitive)
+            self._compiled = compile_lines(text, is_case_sensitive=self.is_case_sensitive)
         except ValueError:
             self.is_literal = True
-            self._compiled = compile_lines(re.escape(text), is_case_sensitive=is_case_sensitive)
+            self._compiled = compile_lines(re.escape(text), is_case_sensitive=self.is_case_sensitive)
 
     def lines(self, data: bytes) -> Iterator[tuple[int, int, int, int]]:
         """Yield each line of `data` that matches: where it begins and ends, and where its first match begins and ends."""

@@ -19,6 +19,7 @@ from outlive.engine import OutputLog, Process, ProcessFilter
 from outlive.engine.commands.unfiltered import unfiltered_log, unfiltered_of
 from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.lean_answers import described, listed, show
+from outlive.frontends.mcp.tools.output.all_output import find_everywhere
 from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, Runner, ToolCall
 from outlive.frontends.mcp.tools.waits import Reason, reporting, unmet, until_answerable, until_any
@@ -83,7 +84,7 @@ async def result(runner: Runner, process: Process, call: TaskCall) -> Outcome:
 
 
 async def read(call: ToolCall, asked: ReadArguments) -> Outcome:
-    """Show output: what the session has not seen yet, or from a cursor, from the end, or by a pattern.
+    """Show output: what the session has not seen yet, or from a cursor, from the end, or by a pattern, without an id in all output.
 
     Raises:
         ProcessNotFound: The caller's project has no such process.
@@ -91,6 +92,8 @@ async def read(call: ToolCall, asked: ReadArguments) -> Outcome:
 
     Cancellation: safe; nothing is noted as seen.
     """
+    if asked.id is None:
+        return await find_everywhere(call, asked)
     process = await _find(call, asked.id)
     if not asked.unfiltered:
         return await _read(call, process, process.log, asked)

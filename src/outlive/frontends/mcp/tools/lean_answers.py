@@ -165,8 +165,10 @@ async def described(
     return header(record, now), "\n".join(filter(None, [text, hint]))
 
 
-async def listed(runner: Runner, record: ProcessRecord) -> str:
+async def listed(runner: Runner, record: ProcessRecord, *, name: str = "") -> str:
     """Return a process's line in a list: its header, the ports that it listens on, and its command.
+
+    `name` stands for its short id, which counts in its own project.
 
     Cancellation: safe.
     """
@@ -182,7 +184,11 @@ async def listed(runner: Runner, record: ProcessRecord) -> str:
             mask = runner.engine.redaction.texts_of(record.process_id)
             command = command.replace(path, f"script: {mask(text)}".rstrip(": "))
     now = Circumstances(
-        duration_s=duration_s(record), ports=ports, waiting=record.waiting, redacted=record.redacted
+        duration_s=duration_s(record),
+        name=name,
+        ports=ports,
+        waiting=record.waiting,
+        redacted=record.redacted,
     )
     return f"{header(record, now).splitlines()[0]} {command[:_LISTED_CHARACTERS]!r}"
 

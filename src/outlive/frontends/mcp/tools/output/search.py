@@ -14,7 +14,7 @@ from outlive.protocols.plain import Line
 
 # A search ends after so long or so much, and the answer says where: 1 GiB takes some seconds when little of it matches, and a
 # caller that waits for longer has mostly given up.
-_SEARCH_S = 15.0
+SEARCH_S = 15.0
 _SEARCH_BYTES = 1024 * 1024 * 1024
 # Where one of these is, what is shown of a line is not what was written.
 _STRIPPED = (b"\x1b", b"\b", b"\r", b"\0")
@@ -44,7 +44,7 @@ class Search:
         """
         self.position = start
         clock = asyncio.get_running_loop().time
-        deadline = clock() + _SEARCH_S
+        deadline = clock() + SEARCH_S
         async for turn in turns(log, start, end):
             await self._take(turn)
             # After the turn was taken: a search that stops here is gone on with behind it, without a line lost or found twice.
