@@ -1,7 +1,11 @@
 """What an engine's upkeep removes, and what it leaves alone: old processes go, what lives or may live stays."""
 
 import asyncio
+import sys
 import threading
+from asyncio.subprocess import PIPE
+
+import pytest
 
 from outlive.core.command import Command
 from outlive.core.errors import ProcessNotFound
@@ -9,7 +13,10 @@ from outlive.core.events import Event, ProcessRemoved
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.engine import Engine
+from outlive.operations.answers import RetentionRule
+from outlive.store.folder import bytes_on_disk
 from outlive.store.retention import Retention
+from outlive.store.search.log_index import key_of
 from tests.engine.engines import ME, an_engine, run
 from tests.engine.test_recovery import lose_registry
 from tests.keeper.client import until
@@ -89,3 +96,38 @@ async def _runs(engine: Engine, process_id: ProcessId) -> bool:
         return (await engine.queries.find(process_id)).state is State.RUNNING
     except ProcessNotFound:
         return False  # the keeper has not told of it yet
+
+
+@pytest.mark.promise("R.search.index")
+async def test_an_index_counts_as_a_part_of_what_a_process_keeps(own_house: House) -> None:
+    """Two outputs of 3 MB fit into 6.5 MB, and with their indexes they do not: then the older one goes, with its index."""
+    rule = Retention(max_age_s=None, max_count=None, max_bytes=6_500_000)
+    async with an_engine(own_house.state_dir, retention=rule) as engine:
+        older, newer = [await run(engine, "seq 400000 900000 | head -c 3000000") for _ in range(2)]
+        for one in (older, newer):
+            await engine.queries.wait(one, until="closed")
+        async with asyncio.timeout(20):  # filed a moment after the end
+            while (before := await _size_rule(engine)).used < 6_000_000:
+                await asyncio.sleep(0.02)
+        assert (before.used, before.processes) == (6_000_000, 0)
+        key = key_of(engine.redaction.redactor).hex()
+        words = ["-s", "-P", "-m", "outlive.store.search.index_maker", str(own_house.state_dir), key]
+        maker = await asyncio.create_subprocess_exec(sys.executable, *words, stdin=PIPE)
+        async with asyncio.timeout(60):
+            assert await maker.wait() == 0
+        folders = [own_house.folder(one.process_id) for one in (older, newer)]
+        beside = sum(bytes_on_disk(str(folder / "index")) for folder in folders)
+        after = await _size_rule(engine)
+        assert (after.used, after.processes, after.bytes) == (6_000_000 + beside, 1, 3_000_000 + beside // 2)
+        assert (await engine.disk_usage.look("me")).bytes >= after.used
+    async with (
+        an_engine(own_house.state_dir, retention=rule, retention_interval_s=0.05),
+        asyncio.timeout(20),
+    ):
+        while folders[0].exists():  # noqa: ASYNC110 - a matter of time
+            await asyncio.sleep(0.02)
+    assert (folders[1] / "index").exists()
+
+
+async def _size_rule(engine: Engine) -> RetentionRule:
+    return next(one for one in (await engine.disk_usage.look("me")).retention if one.rule == "size")

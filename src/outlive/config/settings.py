@@ -127,7 +127,7 @@ class Settings(
         "size",
         parse_size,
         "16G",
-        "Output kept of all finished processes; beyond it the oldest are forgotten.",
+        "Output kept of all finished processes, with the indexes of it; beyond it the oldest are forgotten.",
         flag="--state-quota",
         unit="bytes",
     )

@@ -29,6 +29,7 @@ from outlive.store.owed_notices import OwedNotices
 from outlive.store.registry import Registry
 from outlive.store.retention import Candidate, ClockReading, Retention, RetentionClock, select_removable
 from outlive.store.rows import ProcessFilter, StoredProcess, to_ns
+from outlive.store.search.log_index import INDEX_FILE
 
 _NEWEST = 50  # records that are read where no clock was kept: one of this boot is enough
 
@@ -97,6 +98,7 @@ def _save(path: str, clock: RetentionClock) -> None:
 _logger = logging.getLogger(__name__)
 
 _SLICE = 200  # folders read at once
+_BESIDE = (f"{UNFILTERED}/out", INDEX_FILE)  # files of a process's folder that grow with its output
 _REMOVED = ".removed"  # ends the name of a folder that is being removed
 
 
@@ -204,13 +206,15 @@ class Upkeep:
         clock = await self._time.look()
         await self._registry.flush()  # what ended a moment ago counts
         ended = await self._registry.removable(clock)
-        return clock, await asyncio.to_thread(self._with_unfiltered, ended)
+        return clock, await asyncio.to_thread(self._with_what_lies_beside, ended)
 
-    def _with_unfiltered(self, ended: list[Candidate]) -> list[Candidate]:
-        """Add to each size what is kept beside the output, which no row counts."""
+    def _with_what_lies_beside(self, ended: list[Candidate]) -> list[Candidate]:
+        """Add to each size what is kept beside the output, which no row counts: what entered a final filter, and the index."""
         return [
             replace(
-                one, size=one.size + bytes_on_disk(f"{self._layout.process(one.process_id)}/{UNFILTERED}/out")
+                one,
+                size=one.size
+                + sum(bytes_on_disk(f"{self._layout.process(one.process_id)}/{name}") for name in _BESIDE),
             )
             for one in ended
         ]
