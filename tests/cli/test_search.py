@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -68,3 +69,24 @@ def test_a_long_search_shows_at_a_terminal_that_it_goes_on_and_its_lines_go_to_s
     os.close(slave)
     os.close(master)
     assert run_outlive("search", "straw", state_dir=served.state_dir).stderr == ""
+
+
+@pytest.mark.thorough
+@pytest.mark.promise("C.search")
+def test_a_search_that_is_stopped_says_how_much_was_searched(own_server: OutliveServer) -> None:
+    """The newest output has a match, which is shown at once; the gigabyte behind it takes longer."""
+    with Client(state_dir=own_server.state_dir) as client:
+        client.start("yes | head -c 1000000000", output_limit=1_500_000_000).wait(120, until="closed")
+        client.start("echo zqx").wait(20, until="closed")
+    words = [*outlive_command(), "search", "zqx", "--state-dir", str(own_server.state_dir)]
+    process = subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().endswith(": zqx\n")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode in {130, -signal.SIGINT}
+    assert re.fullmatch(
+        r"outlive: stopped after \d+(\.\d)?[BKM] of 953\.7M, the newest output first\n", said
+    ), said

@@ -223,7 +223,8 @@ class FoundLine:
 class FoundLines:
     """What a search has found; `next` is where it goes on, None once everything was searched.
 
-    `processes` were searched to their end for it, `read_bytes` of output read; that of `unreadable` ones could not be.
+    `processes` were searched to their end for it, `read_bytes` of output read; that of `unreadable` ones could not be. `searched_bytes` is
+    how much output it has searched, what an index excludes included, and `left_bytes` how much is left, about; 0 from servers that do not say it.
     """
 
     matches: tuple[FoundLine, ...]
@@ -231,6 +232,8 @@ class FoundLines:
     processes: int
     read_bytes: int
     unreadable: int
+    searched_bytes: int = 0
+    left_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,12 @@ Every line is compared as `store/search/line_search.py` reads it, after redactio
 """
 
 import asyncio
+import os
 import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from outlive.core.cursor import SearchPlace
 from outlive.core.errors import StoreCorrupt
@@ -27,8 +29,16 @@ from outlive.store.search.log_index import LogIndex, key_of
 
 # In one visit to a thread: a search whose caller has left ends within so much, and others get their turn.
 _VISIT_S = 0.05
-# As many searches read at a time, of all callers together: the rest of the machine is for the commands.
+# Threads that read at a time, of all callers together: the rest of the machine is for the commands. Both serve one search while there is
+# no other one; on one processor the second would only be in the way. Their priority is the usual one: each holds the interpreter's lock now and
+# then, and with a lower one the event loop would wait for a thread that the kernel does not run.
 _AT_ONCE = 2
+_PROCESSORS = len(os.sched_getaffinity(0))
+# A part that one thread is given: about a visit's work. Small outputs cost some system calls each.
+_PART_BYTES = 16 * 1024 * 1024
+_PART_PROCESSES = 50
+# So much is read ahead of what is searched first: it is lost where the slice ends before that is done, 0.1 s of a processor.
+_AHEAD_BYTES = 32 * 1024 * 1024
 # A slice that has found something ends after so long: a person sees matches as they come, not one by one.
 _SOON_S = 0.2
 _PAGE = 200  # records that are listed at a time
@@ -61,13 +71,16 @@ class SearchHit:
 class SearchSlice:
     """What one slice has found, in the order of the search; `next` is where to go on, None once everything was searched.
 
-    `processes` were searched to their end in it, `read_bytes` of output read. The output of `unreadable` processes could not be read.
+    `processes` were searched to their end in it, `read_bytes` of output read. `searched_bytes` is how much output it has searched, what an
+    index excludes included, and `left_bytes` how much lies behind `next`, about. The output of `unreadable` processes could not be read.
     """
 
     hits: list[SearchHit]
     next: SearchPlace | None
     processes: int
     read_bytes: int
+    searched_bytes: int
+    left_bytes: int
     unreadable: int
 
 
@@ -81,16 +94,18 @@ class OutputSearch:
         self._redaction = redaction
         self._key = key_of(redaction.redactor)
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._searches = 0  # that are under way
 
     async def find(
         self, wanted: Wanted, *, begin: SearchPlace | None = None, limit: int, within_s: float
     ) -> SearchSlice:
         """Search from `begin` on until `limit` lines were found or `within_s` seconds are over; sooner if something was found.
 
-        Cancellation: safe; the thread that reads ends within 50 ms.
+        Cancellation: safe; the threads that read end within 50 ms.
         """
         walk = _Walk(self, wanted, begin)
         begun = time.monotonic()
+        self._searches += 1
         try:
             while True:
                 if walk.is_empty and not walk.take(await self._records(wanted, walk.last_id, begin)):
@@ -102,16 +117,23 @@ class OutputSearch:
                     or (walk.hits and elapsed >= min(_SOON_S, within_s))
                 ):
                     break
-                # Taken for each visit anew: a slice that waits for a slow registry, or a slow caller, keeps no other out.
-                async with self._turns:
-                    await asyncio.to_thread(walk.visit, limit)
+                first, second = walk.parts()
+                room = limit - len(walk.hits)
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._visit(walk, first, room))
+                    if second and self._searches == 1 and _PROCESSORS > 1:
+                        group.create_task(self._visit(walk, second, room, most_bytes=_AHEAD_BYTES))
+                walk.gather(limit)
         finally:
             walk.is_stopped = True
+            self._searches -= 1
         return SearchSlice(
             hits=walk.hits,
             next=walk.place,
             processes=walk.processes,
             read_bytes=walk.read_bytes,
+            searched_bytes=walk.searched_bytes,
+            left_bytes=walk.left_bytes + await self._unlisted_bytes(wanted, walk),
             unreadable=walk.unreadable,
         )
 
@@ -127,6 +149,13 @@ class OutputSearch:
             return None
         return LogIndex(self._layout.process(record.process_id), self._key, literals)
 
+    async def _visit(
+        self, walk: "_Walk", part: "Sequence[_Reading]", most: int, *, most_bytes: int | None = None
+    ) -> None:
+        # Taken for each visit anew: a slice that waits for a slow registry, or a slow caller, keeps no other out.
+        async with self._turns:
+            await asyncio.to_thread(walk.visit, part, most, most_bytes)
+
     async def _records(
         self, wanted: Wanted, last_id: str | None, begin: SearchPlace | None
     ) -> list[ProcessRecord]:
@@ -140,9 +169,96 @@ class OutputSearch:
             replace(wanted.processes, before=before) if before else wanted.processes, limit=_PAGE
         )
 
+    async def _unlisted_bytes(self, wanted: Wanted, walk: "_Walk") -> int:
+        if wanted.only is not None or walk.is_empty:
+            return 0
+        return await self._queries.output_bytes(replace(wanted.processes, before=walk.last_id))
+
+
+class _Reading:
+    """The search of one process's output. Used by one thread at a time.
+
+    Attributes:
+        record: Whose output it is.
+        hits: What was found and not yet taken.
+        is_over: It was searched to its end.
+        is_unreadable: It could not be read.
+        read_bytes: Of its output.
+    """
+
+    def __init__(self, search: OutputSearch, wanted: Wanted, record: ProcessRecord) -> None:
+        self.record = record
+        self.hits: list[SearchHit] = []
+        self.is_over = self.is_unreadable = False
+        self.read_bytes = 0
+        self._search = search
+        self._wanted = wanted
+        self._begin = SearchPlace(process_id=record.process_id)
+        self._found = 0
+        self._open: tuple[OutputLog, LineSearch] | None = None
+
+    def begin_at(self, place: SearchPlace) -> None:
+        """Begin there, or begin again."""
+        self.close()
+        self._begin, self._found = place, place.found
+        self.hits, self.is_over = [], False
+
+    @property
+    def begin(self) -> SearchPlace:
+        """Where it has begun."""
+        return self._begin
+
+    @property
+    def place(self) -> SearchPlace:
+        """Where to go on."""
+        if self._open is None:
+            return self._begin
+        now = self._open[1]
+        return SearchPlace(
+            process_id=self.record.process_id, stream=now.stream, offset=now.offset, found=self._found
+        )
+
+    def turn(self, most: int, literals: Sequence[bytes] | None) -> None:
+        """Search the next piece, for at most `most` lines in all.
+
+        Raises:
+            StoreCorrupt: The disk does not give the bytes.
+        """
+        if self._open is None:
+            self._open = self._opened(literals)
+        search, each = self._open[1], self._wanted.most_each
+        left = most - len(self.hits)
+        left = left if each is None else min(left, each - self._found)
+        if left > 0:
+            before = search.read_bytes
+            lines = search.turn(left)
+            self.hits += [SearchHit(record=self.record, line=line) for line in lines]
+            self._found += len(lines)
+            self.read_bytes += search.read_bytes - before
+        self.is_over = search.is_over or (each is not None and self._found >= each)
+
+    def close(self) -> None:
+        """Close its log."""
+        if self._open is not None:
+            self._open[0].close()
+            self._open = None
+
+    def _opened(self, literals: Sequence[bytes] | None) -> tuple[OutputLog, LineSearch]:
+        log = self._search.open_log(self.record)
+        return log, LineSearch(
+            log,
+            self._wanted.query,
+            stream=self._begin.stream,
+            offset=self._begin.offset,
+            context=self._wanted.context,
+            index=self._search.open_index(self.record, literals),
+        )
+
 
 class _Walk:
-    """One slice on its way: what is to be searched, and what was found. Used by one thread at a time.
+    """One slice on its way: what is to be searched, and what was found.
+
+    Threads search the parts that they are given; everything else is done between their visits.
 
     Attributes:
         hits: What was found.
@@ -155,98 +271,113 @@ class _Walk:
 
     def __init__(self, search: OutputSearch, wanted: Wanted, begin: SearchPlace | None) -> None:
         self.hits: list[SearchHit] = []
-        self.processes = 0
-        self.read_bytes = 0
-        self.unreadable = 0
+        self.processes = self.read_bytes = self.unreadable = 0
         self.last_id: str | None = None
         self.is_stopped = False
         self._search = search
         self._wanted = wanted
         self._begin = begin
         self._literals = needed_literals(wanted.query)
-        self._records: deque[ProcessRecord] = deque()
-        self._open: tuple[OutputLog, LineSearch] | None = None  # of the first record
-        self._found = 0  # in it
+        self._readings: deque[_Reading] = deque()
+        self._searched_bytes = 0  # of those that were searched to their end
 
     @property
     def is_empty(self) -> bool:
         """Whether everything that was listed has been searched."""
-        return not self._records
+        return not self._readings
 
     @property
     def place(self) -> SearchPlace | None:
         """Where to go on; None when everything was searched."""
-        if not self._records:
-            return None
-        process_id = self._records[0].process_id
-        if self._open is None:
-            begin = self._begin
-            return (
-                begin
-                if begin is not None and begin.process_id == process_id
-                else SearchPlace(process_id=process_id)
-            )
-        now = self._open[1]
-        return SearchPlace(process_id=process_id, stream=now.stream, offset=now.offset, found=self._found)
+        return self._readings[0].place if self._readings else None
+
+    @property
+    def searched_bytes(self) -> int:
+        """How much output was searched."""
+        begun = sum(
+            _bytes_behind(one.record, one.begin) - _bytes_behind(one.record, one.place)
+            for one in islice(self._readings, 1)
+        )
+        return self._searched_bytes + begun
+
+    @property
+    def left_bytes(self) -> int:
+        """How much of what was listed lies behind that place."""
+        return sum(
+            _bytes_behind(one.record, one.begin if number else one.place)
+            for number, one in enumerate(self._readings)
+        )
 
     def take(self, records: list[ProcessRecord]) -> bool:
         """Take the next processes; return whether there are any."""
-        if records:
-            self._records.extend(records)
-            self.last_id = records[-1].process_id
+        for record in records:
+            reading = _Reading(self._search, self._wanted, record)
+            if self._begin is not None and self._begin.process_id == record.process_id:
+                reading.begin_at(self._begin)
+            self._readings.append(reading)
+            self.last_id = record.process_id
         return bool(records)
 
-    def visit(self, limit: int) -> None:
-        """Search for 50 ms, or until `limit` lines were found, or through everything that was listed."""
+    def parts(self) -> tuple[list[_Reading], list[_Reading]]:
+        """Return what two threads may search now: the next processes, and those behind them, not too far ahead."""
+        open_ = [one for one in self._readings if not one.is_over]
+        first = _part(open_)
+        return first, _part(open_[len(first) :])
+
+    def visit(self, part: Sequence[_Reading], most: int, most_bytes: int | None) -> None:
+        """Search a part for 50 ms, or until `most` lines were found, or about `most_bytes` were read, or to its end."""
         until = time.monotonic() + _VISIT_S
-        while self._records and len(self.hits) < limit and not self.is_stopped:
-            record = self._records[0]
-            try:
-                is_over = self._turn(record, limit - len(self.hits))
-            except StoreCorrupt:  # the log of one process must not end the search through all others
-                self.unreadable += 1
-                is_over = True
-            if is_over:
-                self._close()
-                self._records.popleft()
-                self.processes += 1
-            if time.monotonic() >= until:
+        found = 0
+        for reading in part:
+            while not reading.is_over:
+                is_enough = most_bytes is not None and sum(one.read_bytes for one in part) >= most_bytes
+                is_full = found + len(reading.hits) >= most
+                if is_full or is_enough or self.is_stopped or time.monotonic() >= until:
+                    return
+                try:
+                    reading.turn(most - found, self._literals)
+                except StoreCorrupt:  # the log of one process must not end the search through all others
+                    reading.is_over = reading.is_unreadable = True
+            reading.close()
+            found += len(reading.hits)
+
+    def gather(self, limit: int) -> None:
+        """Take over what was found, in the order of the search, up to the first process that was not searched to its end."""
+        while self._readings:
+            reading = self._readings[0]
+            if len(reading.hits) > limit - len(self.hits):
+                # It was searched ahead, and what came before it has left less room: it is searched again from its beginning.
+                reading.begin_at(reading.begin)
                 return
+            self.hits += reading.hits
+            reading.hits = []
+            self.read_bytes += reading.read_bytes
+            reading.read_bytes = 0
+            if not reading.is_over:
+                return
+            self.processes += 1
+            self.unreadable += reading.is_unreadable
+            self._searched_bytes += _bytes_behind(reading.record, reading.begin)
+            self._readings.popleft()
 
-    def _turn(self, record: ProcessRecord, most: int) -> bool:
-        """Search the next piece of a process; return whether that was the last one."""
-        each = self._wanted.most_each
-        if self._open is None:
-            self._open = self._opened(record)
-        search = self._open[1]
-        before = search.read_bytes
-        left = most if each is None else min(most, each - self._found)
-        if left > 0:
-            lines = search.turn(left)
-            self.hits += [SearchHit(record=record, line=line) for line in lines]
-            self._found += len(lines)
-            self.read_bytes += search.read_bytes - before
-        return search.is_over or (each is not None and self._found >= each)
 
-    def _opened(self, record: ProcessRecord) -> tuple[OutputLog, LineSearch]:
-        begin = self._begin
-        if begin is None or begin.process_id != record.process_id:
-            begin = SearchPlace(process_id=record.process_id)
-        self._found = begin.found
-        log = self._search.open_log(record)
-        return log, LineSearch(
-            log,
-            self._wanted.query,
-            stream=begin.stream,
-            offset=begin.offset,
-            context=self._wanted.context,
-            index=self._search.open_index(record, self._literals),
-        )
+def _part(readings: Sequence[_Reading]) -> list[_Reading]:
+    """Return the first of some processes, as many as are about one visit's work."""
+    part: list[_Reading] = []
+    size = 0
+    for one in readings:
+        if part and (size >= _PART_BYTES or len(part) >= _PART_PROCESSES):
+            break
+        part.append(one)
+        size += _bytes_behind(one.record, one.place)
+    return part
 
-    def _close(self) -> None:
-        if self._open is not None:
-            self._open[0].close()
-            self._open = None
+
+def _bytes_behind(record: ProcessRecord, place: SearchPlace) -> int:
+    """Return how much of a process's output is searched from a place on, as far as it was written when it was listed."""
+    if place.stream:
+        return max(0, record.stderr_bytes - place.offset)
+    return max(0, record.stdout_bytes - place.offset) + record.stderr_bytes
 
 
 def _not_waiting() -> None:

@@ -74,4 +74,10 @@ class SearchAnswer(AnswerMembers, kw_only=True, frozen=True):
     next: Annotated[str | None, Meta(description="Where to go on; null once everything was searched.")]
     processes: Annotated[int, Meta(description="How many were searched to their end for this answer.")]
     read_bytes: Annotated[int, Meta(description="How much output was read for it.")]
+    searched_bytes: Annotated[
+        int, Meta(description="How much output it has searched: what was read, and what an index excludes.")
+    ]
+    left_bytes: Annotated[
+        int, Meta(description="How much output is still to be searched, about; what was released counts.")
+    ]
     unreadable: Annotated[int, Meta(description="Of these processes the output could not be read.")]

@@ -49,6 +49,8 @@ async def search_once(
         next=None if found.next is None else str(found.next),
         processes=found.processes,
         read_bytes=found.read_bytes,
+        searched_bytes=found.searched_bytes,
+        left_bytes=found.left_bytes,
         unreadable=found.unreadable,
     )
 

@@ -3,9 +3,10 @@
 The server searches (`engine.output_search`) and answers in slices: a match is shown when it is found, and Ctrl-C ends the search there, too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
-from outlive.cli.output import plain, progress, show, show_json, tell_hidden
+from outlive.cli.output import plain, progress, say, show, show_json, tell_hidden
 from outlive.cli.parameters import (
     GROUP,
     OPTIONAL_NAMES,
@@ -18,6 +19,7 @@ from outlive.cli.parameters import (
     takes,
 )
 from outlive.cli.processes import connected, find_process, parse_tags
+from outlive.cli.tables import shown_size
 from outlive.client import Client, FoundLine, FoundLines
 from outlive.core.identity import short_name
 from outlive.keeper.common.project import own_project
@@ -55,8 +57,12 @@ def search(
 ) -> int:
     """Print the lines that match in the output of all processes, the newest first; return 1 when there are none."""
     project = own_project()
-    found, hidden = 0, 0
-    with connected(server) as client, progress("searching") as one_more:
+    found = hidden = searched = left = 0
+    with (
+        connected(server) as client,
+        progress("searching") as one_more,
+        _tells_how_far(lambda: (searched, left)),
+    ):
         wanted: Sequence[str | None] = [find_process(client, name).process_id for name in names] or [None]
         for process_id in wanted:
             for answer in _answers(
@@ -77,10 +83,25 @@ def search(
                     else:
                         _show(line, _label(line, project), is_first=not found, has_context=context > 0)
                     found, hidden = found + 1, hidden + line.redacted
+                searched, left = searched + answer.searched_bytes, answer.left_bytes
                 for _ in range(answer.processes):
                     one_more()
     tell_hidden(hidden, by=None)
     return 0 if found else _NOTHING
+
+
+@contextmanager
+def _tells_how_far(looked: Callable[[], tuple[int, int]]) -> Iterator[None]:
+    """Say how much was searched and how much was left when a person stops the search: what was not found may be in the rest."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        searched, left = looked()
+        if left:
+            say(
+                f"outlive: stopped after {shown_size(searched)} of {shown_size(searched + left)}, the newest output first"
+            )
+        raise
 
 
 def _answers(client: Client, text: str, **wanted: object) -> Iterator[FoundLines]:

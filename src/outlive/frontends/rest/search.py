@@ -50,6 +50,8 @@ async def _lines(
         searched = {
             "processes": found.processes,
             "read_bytes": found.read_bytes,
+            "searched_bytes": found.searched_bytes,
+            "left_bytes": found.left_bytes,
             "unreadable": found.unreadable,
         }
         lines: list[object] = [{"match": msgspec.to_builtins(one)} for one in found.matches]

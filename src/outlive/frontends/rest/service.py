@@ -97,7 +97,7 @@ _FOLLOWED: Mapping[int, Schema] = {
 _FOUND: Mapping[int, Schema] = {
     200: {
         "description": "One object a line, as they are found: a match {match: …}, or what was searched since the line before "
-        "{searched: …}. The last line is {next, why}: `next` goes on there, null once everything was searched.",
+        "{searched: …}, with how much is left. The last line is {next, why}: `next` goes on there, null once everything was searched.",
         "content": {**_content(LINES), **_content(TEXT)},
     }
 }

@@ -15,7 +15,7 @@ const MOST = 500; // matches in the document; "Go on" asks for as many more
 const RETRY_MS = 300; // while the server is away
 
 /** The search that is shown: `key` is what was looked for, `cursor` where it goes on, `room` how many more matches are taken. */
-const search = signal({ key: "", matches: /** @type {Match[]} */ ([]), cursor: /** @type {string | null} */ (null), processes: 0, bytes: 0, room: 0, is: /** @type {"" | "searching" | "stopped" | "full" | "over"} */ ("") });
+const search = signal({ key: "", matches: /** @type {Match[]} */ ([]), cursor: /** @type {string | null} */ (null), processes: 0, bytes: 0, left: 0, room: 0, is: /** @type {"" | "searching" | "stopped" | "full" | "over"} */ ("") });
 let turn = 0; // counts searches: an answer to an earlier one is dropped
 
 /** @param {Record<string, string>} query */
@@ -28,7 +28,7 @@ const inSight = () =>
 
 function begin() {
   const key = keyOf(place.value.query);
-  search.value = { key, matches: [], cursor: null, processes: 0, bytes: 0, room: MOST, is: requestOf(place.value.query) ? "searching" : "" };
+  search.value = { key, matches: [], cursor: null, processes: 0, bytes: 0, left: 0, room: MOST, is: requestOf(place.value.query) ? "searching" : "" };
   void attempt(goOn);
 }
 
@@ -49,7 +49,7 @@ async function goOn() {
     if (!isMine()) return;
     if (!isHere()) return stop();
     const { cursor, room } = search.value;
-    /** @type {{matches: Match[], next: string | null, processes: number, read_bytes: number}} */
+    /** @type {{matches: Match[], next: string | null, processes: number, searched_bytes: number, left_bytes: number}} */
     let found;
     try {
       found = await request("search", { ...wanted, cursor, limit: Math.min(Number(wanted.limit), room) });
@@ -68,7 +68,7 @@ async function goOn() {
     const is = found.next === null ? "over" : left > 0 ? "searching" : "full";
     search.value = {
       ...now, is, matches: [...now.matches, ...found.matches], cursor: found.next, room: left,
-      processes: now.processes + found.processes, bytes: now.bytes + found.read_bytes,
+      processes: now.processes + found.processes, bytes: now.bytes + found.searched_bytes, left: found.left_bytes,
     };
     if (is !== "searching") return;
   }
@@ -120,10 +120,10 @@ export function SearchView() {
 }
 
 function said() {
-  const { matches, processes, bytes, is } = search.value;
+  const { matches, processes, bytes, left, is } = search.value;
   if (is === "") return "";
   const what = { searching: "searching", stopped: "stopped", full: "there may be more", over: "everything was searched" }[is];
-  return `${matches.length} found in ${processes} processes, ${size(bytes)} read: ${what}`;
+  return `${matches.length} found in ${processes} processes, ${size(bytes)} of ${size(bytes + left)} searched: ${what}`;
 }
 
 /** @param {{name: string, label: string}} props */
