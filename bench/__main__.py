@@ -30,8 +30,12 @@ def main(words: Sequence[str]) -> int:
     names = options.names or [name for name in SCENARIOS if name not in ONLY_BY_NAME]
     with tempfile.TemporaryDirectory(prefix="ob-") as scratch:
         try:
-            # Agents measure texts and need none of the programs in C, nor the seconds that compiling takes.
-            native = Native(Path(scratch)) if names == ["agents"] else compile_programs(Path(scratch))
+            # Agents measure texts, and a search is measured over HTTP: they need none of the programs in C, nor the seconds that compiling takes.
+            native = (
+                Native(Path(scratch))
+                if names in (["agents"], ["search"])
+                else compile_programs(Path(scratch))
+            )
         except Unavailable as reason:
             console.print(f"nothing is measured: {reason}", highlight=False)
             return 0
@@ -45,6 +49,7 @@ def main(words: Sequence[str]) -> int:
             is_quick=options.quick,
             say=say,
             agents=agent_options(options),
+            search_mb=options.search_mb,
         )
         sections, failed = _run(bench, names, console=console)
     verdicts = [verdict for section in sections for verdict in section.verdicts]
@@ -78,6 +83,12 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
         "--quick", action="store_true", default=is_quick, help="under two minutes; BENCH_QUICK=1"
     )
     parser.add_argument("--results", type=Path, default=_RESULTS, help="folder for the JSON files")
+    parser.add_argument(
+        "--search-mb",
+        type=int,
+        metavar="MB",
+        help="output that `search` looks through (10000; with --quick 200)",
+    )
     add_agent_options(parser)
     options = parser.parse_args(words)
     if unknown := set(options.names) - set(SCENARIOS):

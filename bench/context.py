@@ -22,13 +22,14 @@ _MOST_SETTLING_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """One run of the benchmarks; `say` shows a line of progress."""
+    """One run of the benchmarks; `say` shows a line of progress, `search_mb` is how much is searched, if it was chosen."""
 
     native: Native
     scratch: Path
     is_quick: bool
     say: Callable[[str], None]
     agents: AgentOptions = field(default_factory=AgentOptions)
+    search_mb: int | None = None
 
     def settle(self) -> None:
         """Wait until the machine is quiet: what somebody still does after its turn must not slow whoever is next.

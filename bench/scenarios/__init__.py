@@ -15,6 +15,7 @@ from bench.scenarios import (
     mcp,
     readers,
     sandbox,
+    search,
     starts,
     startup,
     stdin,
@@ -50,7 +51,8 @@ SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "floods": floods.run,
     "agents": agents.run,
     "web": web.run,
+    "search": search.run,
 }
 
-# Half an hour and more, and what fills 5 GB of the disk: no part of a run that names nothing.
-ONLY_BY_NAME = frozenset({"agents", "web"})
+# Half an hour and more, and what fills 5 or 12 GB of the disk: no part of a run that names nothing.
+ONLY_BY_NAME = frozenset({"agents", "search", "web"})

@@ -1,4 +1,4 @@
-"""The program that makes indexes of output logs (`python -m outlive.store.search.index_maker FOLDER KEY`), beside the server.
+"""The program that makes indexes of output logs (`python -m outlive.store.search.index_maker FOLDER KEY [at-once]`), beside the server.
 
 A process of its own, which the kernel runs when nothing else wants the processor: making an index takes 40 s of processor time a
 gigabyte, and in a thread of the server every millisecond of that would be one of the event loop's. It makes what is missing, newest process first, and
@@ -31,12 +31,17 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def main(words: list[str]) -> int:
-    """Make what is missing in a state folder; return 0, or 2 where output is redacted by other rules than the server's."""
+    """Make what is missing in a state folder; return 0, or 2 where output is redacted by other rules than the server's.
+
+    With a third word it does not step back: for a measurement that waits for it.
+    """
     layout, key = Layout(words[0]), bytes.fromhex(words[1])
     redactor = Redactor(extra=noted_patterns(layout))
     if key_of(redactor) != key:
         return 2
-    _step_back()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if not words[2:]:
+        _step_back()
     # Ids begin with the time: the newest are searched first, and are indexed first.
     for name in sorted(os.listdir(layout.processes), reverse=True):
         if not _goes_on():
@@ -48,8 +53,7 @@ def main(words: list[str]) -> int:
 
 
 def _step_back() -> None:
-    """Run only when nothing else wants to, and not longer than the server."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    """Run only when nothing else wants to."""
     os.nice(19)
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
