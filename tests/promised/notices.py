@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 SENTENCES: Mapping[str, str] = {
     "N.noticed": "A watched process that waits for input or a password is noticed within seconds, and one that merely looks at its input is not.",
+    "N.prompt": "A shell or another interpreter at its own prompt waits, marked so, and is no question; whatever asks in it is one.",
     "N.end": "A process that asks for it has its end or failure notified, once, with command, state, exit code and no environment.",
     "N.question": "Its questions are notified, and its state says that a person was asked until it was answered.",
     "N.last-line": "A notice shows output only where the operator wants its last line, with secrets redacted.",

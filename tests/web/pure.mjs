@@ -47,6 +47,7 @@ test("a state is said in a word, and a signal by its number", () => {
   assert.equal(stateOf(process({ state: "signaled", exit_code: -9 })), "signal 9");
   assert.equal(stateOf(process({ state: "queued", waits_for: "approval" })), "needs approval");
   assert.equal(stateOf(process({ waiting: "input" })), "asks");
+  assert.equal(stateOf(process({ waiting: "input", at_prompt: true })), "running");
 });
 
 test("a character that a page of the log cuts is whole in its line", () => {

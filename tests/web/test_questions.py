@@ -1,5 +1,8 @@
 """What waits for input is answered in a real Chromium; a password is shown nowhere."""
 
+import contextlib
+import http.client
+
 import pytest
 
 from tests.attacks.attacking import Requests
@@ -8,6 +11,12 @@ from tests.support.server import OutliveServer
 from tests.web.opened import open_page
 
 pytestmark = pytest.mark.thorough
+
+
+def _type(server: OutliveServer, process_id: str, text: str) -> None:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.ready["ports"]["rest"])) as sent:
+        sent.request("POST", f"/v1/processes/{process_id}/stdin", body=text.encode())
+        assert sent.getresponse().status == 200
 
 
 @pytest.mark.promise("U.questions")
@@ -40,6 +49,25 @@ def test_a_password_is_typed_unseen(window: Browser, own_server: OutliveServer) 
     told = asking.output(process_id)
     assert "sesame-7" not in told + window.text
     assert "  -" in told
+
+
+@pytest.mark.promise("U.questions", "N.prompt")
+def test_an_idle_shell_is_no_question_and_what_asks_in_it_is(
+    window: Browser, own_server: OutliveServer
+) -> None:
+    asking = Requests(own_server)
+    shell = asking.start("exec bash --norc -i", name="idle", pty=True, stdin="pipe")["process_id"]
+    open_page(window, own_server)
+    window.value("location.hash = '#/questions'")
+    asking.start("read -p 'Sure? ' it", name="asks", pty=True, stdin="pipe")
+    assert "idle" not in window.until_text("Sure?")
+    line = "bash -c 'read -p \"Continue? [Y/n] \" it; echo it was $it'\n"
+    _type(own_server, shell, line)
+    assert "idle" in window.until_text("2 waiting for input")
+    window.type("Y\r", into=".card[aria-label='Question of idle'] input")
+    window.until_text("1 waiting for input")
+    _type(own_server, shell, "exit\n")
+    assert "it was Y" in asking.output(shell)
 
 
 @pytest.mark.promise("U.questions")

@@ -13,6 +13,10 @@ What counts, and what does not:
 * Another thread inside such a read, or an epoll without a deadline that watches the input: as programs in Go or on Node ask,
   and as servers listen for a key. Not certain; `engine.processes.question_watch` looks at what was printed last.
 * A program of another user (sudo) shows none of that. Its terminal does: whole lines, not shown, in the foreground.
+
+A shell or another interpreter that edits a line of a person's waits for its next command: that is a wait, and no question. It is
+told by its own words (`backends.interpreters`) and by its terminal, which gives it every key; for what its `read` asks, a shell takes whole lines.
+A tree in which something asks as well waits for that.
 """
 
 import contextlib
@@ -21,6 +25,7 @@ import termios
 from collections.abc import Iterator
 from typing import Literal
 
+from outlive.backends.interpreters import takes_commands
 from outlive.backends.proc_files import is_keeper, living_tree, opened, stat_fields, terminal_of
 from outlive.core.process import InputWait
 from outlive.protocols.frames import PidRecord
@@ -46,15 +51,20 @@ def input_wait(folder: str) -> InputWait | None:
 
 
 def input_wait_of(record: PidRecord, pids: list[int]) -> InputWait | None:
-    """Return what a tree waits for, given its main process and its pids; what is certain goes first."""
+    """Return what a tree waits for, given its main process and its pids; what is certain goes first, and a question before a prompt."""
     inputs = _InputFiles(record)
-    guess = None
+    prompt = guess = None
     for pid, thread in _threads(pids):
         wait = _wait_of(pid, thread, inputs)
-        if wait is not None and wait.is_certain:
+        if wait is None:
+            continue
+        if wait.is_certain and not wait.is_at_prompt:
             return wait
-        guess = guess or wait
-    return guess
+        if wait.is_certain:
+            prompt = prompt or wait
+        else:
+            guess = guess or wait
+    return prompt or guess
 
 
 class _InputFiles:
@@ -102,7 +112,7 @@ def _wait_of(pid: int, thread: int, inputs: _InputFiles) -> InputWait | None:
         with open(f"/proc/{pid}/task/{thread}/syscall", encoding="ascii") as file:
             words = file.read().split()
     except PermissionError:
-        is_asking = thread == pid and _is_in_foreground(pid) and _kind(pid, is_terminal=True) == "password"
+        is_asking = thread == pid and _is_in_foreground(pid) and _kind(_local_modes(pid)) == "password"
         return _sleeping(pid, thread, "password") if is_asking else None
     except OSError:
         return None
@@ -116,7 +126,7 @@ def _wait_of(pid: int, thread: int, inputs: _InputFiles) -> InputWait | None:
     if thread == pid and _is_in_foreground(pid):
         local = _local_modes(pid)
         if local and not local & termios.ICANON:
-            return _sleeping(pid, thread, "input")
+            return _sleeping(pid, thread, "input", is_at_prompt=takes_commands(_words(pid)))
     if number in _EPOLL_WAITS and _watches_input(pid, arguments[0], inputs):
         return _sleeping(pid, thread, "input", is_certain=False)
     return None
@@ -126,8 +136,16 @@ def _read_wait(pid: int, thread: int, fd: int, inputs: _InputFiles) -> InputWait
     file_name = opened(pid, fd)
     if not inputs.has(file_name, fd):
         return None
-    kind = _kind(pid, is_terminal=_is_terminal(file_name))
-    return _sleeping(pid, thread, kind, is_certain=thread == pid or kind == "password")
+    local = _local_modes(pid) if _is_terminal(file_name) else 0
+    kind = _kind(local)
+    edits = bool(local) and not local & termios.ICANON and thread == pid and _is_in_foreground(pid)
+    return _sleeping(
+        pid,
+        thread,
+        kind,
+        is_certain=thread == pid or kind == "password",
+        is_at_prompt=edits and takes_commands(_words(pid)),
+    )
 
 
 def _is_terminal(file_name: str) -> bool:
@@ -151,14 +169,18 @@ def _watches_input(pid: int, epoll: int, inputs: _InputFiles) -> bool:
     return any(inputs.has(opened(pid, fd), fd) for fd in watched)
 
 
-def _kind(pid: int, *, is_terminal: bool) -> Literal["input", "password"]:
-    """Return whether what is typed would be shown: a terminal that takes whole lines and echoes none hides it."""
-    local = _local_modes(pid) if is_terminal else 0
+def _kind(local: int) -> Literal["input", "password"]:
+    """Return whether what is typed would be shown: a terminal (its c_lflag) that takes whole lines and echoes none hides it."""
     return "password" if local & termios.ICANON and not local & termios.ECHO else "input"
 
 
 def _sleeping(
-    pid: int, thread: int, kind: Literal["input", "password"], *, is_certain: bool = True
+    pid: int,
+    thread: int,
+    kind: Literal["input", "password"],
+    *,
+    is_certain: bool = True,
+    is_at_prompt: bool = False,
 ) -> InputWait | None:
     """Return the wait of a thread that sleeps; None for one that is stopped: it waits to be continued."""
     state, wakes = "", 0
@@ -169,7 +191,18 @@ def _sleeping(
                 state = value.split()[0].decode()
             elif name == b"voluntary_ctxt_switches":
                 wakes = int(value)
-    return InputWait(kind=kind, thread=thread, wakes=wakes, is_certain=is_certain) if state == "S" else None
+    if state != "S":
+        return None
+    return InputWait(kind=kind, thread=thread, wakes=wakes, is_certain=is_certain, is_at_prompt=is_at_prompt)
+
+
+def _words(pid: int) -> list[str]:
+    """Return the words that a process was started with; none of a process of another user, or that has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return os.fsdecode(file.read()).split("\0")[:-1]
+    except OSError:
+        return []
 
 
 def _is_in_foreground(pid: int) -> bool:

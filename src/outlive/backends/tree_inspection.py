@@ -57,6 +57,7 @@ def _look(folder: str, listening: ListeningPorts, *, has_stdin: bool) -> Observa
         memory_bytes=pages * _PAGE_BYTES,
         ports=tuple(sorted(ports)),
         waiting="no" if wait is None or not wait.is_certain else wait.kind,
+        is_at_prompt=wait is not None and wait.is_at_prompt,
     )
 
 

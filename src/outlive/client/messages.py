@@ -219,6 +219,7 @@ _WIRE_NAMES = {
     "grace_s": "grace",
     "cpu_s": "cpu",
     "secret_names": "env_secrets",
+    "is_at_prompt": "at_prompt",
     "is_person_asked": "person_asked",
 }
 # How members are read that are no plain JSON here; null stays None.

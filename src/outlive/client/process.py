@@ -20,7 +20,7 @@ _FULL_PAUSE_S = 0.25
 _WAIT_S = 45.0  # of one `wait` request; for a process that takes longer another one follows
 _PAGE_BYTES = 256 * 1024  # the largest page
 
-Until = Literal["complete", "closed", "input"]
+Until = Literal["complete", "closed", "input", "question"]
 _Follower = Callable[[ProcessId, Cursor, bool | None], AsyncFollow]
 
 
@@ -95,7 +95,8 @@ class AsyncProcess:
         """Return once it has ended and its output is whole, or (`is_complete` False) when the time is up.
 
         The process goes on after the time is up. With `until="closed"` the streams must have ended too: descendants may hold
-        them open for longer. With `until="input"` it returns once it waits for input, too (`ProcessInfo.waiting`).
+        them open for longer. With `until="input"` it returns once it waits for input, too (`ProcessInfo.waiting`),
+        with `until="question"` only if that is not the next command at its own prompt.
 
         Cancellation: safe; the process goes on.
         """

@@ -77,7 +77,7 @@ class ProcessStats:
     """A process's tree at one moment, as the kernel shows it; sums over all its living processes.
 
     `cpu_s` is processor time since the start, `memory_bytes` the resident memory. `pids`: parents first. `ports`: TCP ports that
-    it listens on. `waiting` is "input", "password", or None when it waits for neither.
+    it listens on. `waiting` is "input", "password", or None when it waits for neither; `is_at_prompt`: for its next command.
     """
 
     pids: tuple[int, ...]
@@ -86,6 +86,7 @@ class ProcessStats:
     memory_bytes: int
     ports: tuple[int, ...]
     waiting: str | None
+    is_at_prompt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +96,8 @@ class ProcessInfo:
     `state` is one of queued, starting, running, paused, stopping, exited, signaled, failed_to_start, lost; `cause` one of
     cancel, timeout, output_limit, oom, shutdown, approval_denied, approval_expired, or None for a natural end. `waits_for`
     says what a queued one waits for ("approval" or "group"), `hint` what a person has to do for that. `waiting` is "input" or "password" where a
-    process is watched (it was waited for until "input", or started with `notify`) and waits for that, and `is_person_asked` that a
-    person was notified. `is_complete`: it has ended
+    process is watched (it was waited for until "input", or started with `notify`) and waits for that, `is_at_prompt` that this is
+    its next command, as with a shell, and `is_person_asked` that a person was notified. `is_complete`: it has ended
     and its output is whole. `is_closed`: no process can write to its streams any more. `descendants` counts the living processes
     of its tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and `features` the
     parts of it that took effect; `secret_names` are its `env_secrets`. `location` says where it runs ("backend", "image",
@@ -139,6 +140,7 @@ class ProcessInfo:
     secret_names: tuple[str, ...]
     waits_for: str | None = None
     waiting: str | None = None
+    is_at_prompt: bool = False
     is_person_asked: bool = False
     hint: str | None = None
     location: Mapping[str, str] | None = None

@@ -67,7 +67,7 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRequested:
-    """A watched process waits for input (`record.waiting`); published again when it asks again."""
+    """A watched process waits for input (`record.waiting`), also at its own prompt; published again when it asks again."""
 
     record: ProcessRecord
 

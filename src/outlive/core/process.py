@@ -96,8 +96,8 @@ class ProcessRecord:
     `output_lost`: some of its output is not in the log, and no gap stands for it; `lost_bytes` says how much, if that is
     known. `approval`: the approval that it needed; not known for a process that only the index remembers. `terminal`: it is
     the shell of one. `grant`: the token of its own, while it runs. `waiting`: what
-    it was found to wait for; known only while it is watched (`engine.processes.question_watch`). `is_person_asked`: a
-    person was notified of that. `redacted`: how many secrets are redacted in `command` (in
+    it was found to wait for; known only while it is watched (`engine.processes.question_watch`). `is_at_prompt`: that is the next
+    command of a shell or another interpreter, and nothing is asked. `is_person_asked`: a person was notified of what is asked. `redacted`: how many secrets are redacted in `command` (in
     all of it, even where it is shown cut). Times are aware UTC, sizes bytes.
     """
 
@@ -129,6 +129,7 @@ class ProcessRecord:
     lost_bytes: int | None = None
     descendants: int = 0
     waiting: Waiting = "no"
+    is_at_prompt: bool = False
     is_person_asked: bool = False
     is_detached: bool = False
     timeout_s: float | None = None
@@ -200,8 +201,9 @@ class ProcessRecord:
         return -self.exit_signal if self.exit_signal is not None else self.exit_code
 
 
-# What a wait for a process is about: it is complete; its streams are closed, too; or it waits for input, or is complete.
-WaitUntil = Literal["complete", "closed", "input"]
+# What a wait for a process is about: it is complete; its streams are closed, too; it waits for input, or is complete; or it asks for
+# input (what waits at its own prompt, as a shell, does not), or is complete.
+WaitUntil = Literal["complete", "closed", "input", "question"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,13 +211,14 @@ class InputWait:
     """A thread that waits for input: which one (the kernel's number), and how often it has slept until now.
 
     Two looks that return equal values have seen the same sleep. `is_certain` is False where a program that asks and one that
-    merely listens look the same to the kernel.
+    merely listens look the same to the kernel. `is_at_prompt`: it waits for the next command, as a shell does.
     """
 
     kind: Literal["input", "password"]
     thread: int = 0
     wakes: int = 0
     is_certain: bool = True
+    is_at_prompt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +227,7 @@ class Observation:
 
     `cpu_s` is processor time, with that of children that were waited for. `memory_bytes` is what is in memory (pages that several
     processes share are counted for each). `pids`: parents first. `ports`: TCP ports on which the tree listens, ascending.
+    `is_at_prompt`: as in `InputWait`.
     """
 
     pids: tuple[int, ...] = ()
@@ -232,6 +236,7 @@ class Observation:
     memory_bytes: int = 0
     ports: tuple[int, ...] = ()
     waiting: Waiting = "no"
+    is_at_prompt: bool = False
 
 
 NOTHING = Observation()

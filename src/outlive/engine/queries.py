@@ -184,7 +184,7 @@ class Queries:
         return log.read(cursor, min(limit_bytes, MAX_PREAD_BYTES))
 
     async def wait(self, process: Process, *, until: WaitUntil = "complete") -> None:
-        """Return when the process is complete (ended, output whole), closed (its streams ended too), or waits for input.
+        """Return when the process is complete (ended, output whole), closed (its streams ended too), waits for input, or asks.
 
         Waits without a deadline of its own: put it under `asyncio.timeout`. Cancellation: safe.
         """
@@ -192,6 +192,8 @@ class Queries:
             await waiting.until(process, lambda one: one.is_complete)
         elif until == "input":
             await self._questions.until_waiting(process)
+        elif until == "question":
+            await self._questions.until_asking(process)
         else:
             await waiting.until(process, lambda one: one.is_closed)
 

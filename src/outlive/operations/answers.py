@@ -126,6 +126,10 @@ class ProcessAnswer(AnswerMembers, kw_only=True, frozen=True):
         Literal["input", "password"] | None,
         Meta(description="What it waits for, where it is watched: after a wait for input, or with notify."),
     ] = None
+    at_prompt: Annotated[
+        bool,
+        Meta(description="It waits for its next command, as a shell at its prompt does: nothing is asked."),
+    ] = False
     person_asked: Annotated[bool, Meta(description="A person was notified of what it waits for.")] = False
     redacted: Redacted = 0
     reachable: Reachable = True

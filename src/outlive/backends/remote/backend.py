@@ -159,12 +159,13 @@ class RemoteBackend:
             memory_bytes=seen.memory_bytes,
             ports=seen.ports,
             waiting=cast("Waiting", seen.waiting or "no"),
+            is_at_prompt=seen.is_at_prompt,
         )
 
     async def input_wait(self, process_id: ProcessId) -> InputWait | None:
         """Have the node look; None while it is away."""
         seen = await self._observe(process_id)
-        return None if seen.waiting == "no" else InputWait(kind=seen.waiting)
+        return None if seen.waiting == "no" else InputWait(kind=seen.waiting, is_at_prompt=seen.is_at_prompt)
 
     async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
         """Return the size that was set last from here; the wire has no question for it."""

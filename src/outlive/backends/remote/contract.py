@@ -34,6 +34,10 @@ class NodeStats(Protocol):
     def waiting(self) -> str | None:
         """What it waits for: "input", "password", or None."""
 
+    @property
+    def is_at_prompt(self) -> bool:
+        """Whether that is its next command."""
+
 
 class NodeView(Protocol):
     """What the node knows of a process at one moment (see `client.results.ProcessInfo`)."""

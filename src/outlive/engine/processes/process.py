@@ -164,6 +164,11 @@ class Process:
         return self.status.waiting
 
     @property
+    def is_asking(self) -> bool:
+        """Whether it waits for something other than the next command at its own prompt, as shells do."""
+        return self.status.waiting != "no" and not self.status.is_at_prompt
+
+    @property
     def has_secrets(self) -> bool:
         """Whether values were given to it that no door may show."""
         return bool(self._base.secret_names)

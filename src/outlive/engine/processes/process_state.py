@@ -76,8 +76,8 @@ class ProcessState:
         code: The exit code, or the signal's number; the errno of a start that failed.
         cause: Why it was ended, an index into `CAUSES`.
         descendants: What is left of its tree besides itself.
-        waiting, is_person_asked: What it was found to wait for, and whether a person was notified of that; written by the watch
-            for questions alone.
+        waiting, is_at_prompt, is_person_asked: What it was found to wait for, whether that is its next command, and whether a person
+            was notified of what it asks; written by the watch for questions alone.
         has_news: Set by every change here, and reset once a record was made of it (`Process.record`).
     """
 
@@ -91,6 +91,7 @@ class ProcessState:
         "descendants",
         "ended_ns",
         "has_news",
+        "is_at_prompt",
         "is_person_asked",
         "pid",
         "started_ns",
@@ -123,6 +124,7 @@ class ProcessState:
         self.cause = CAUSES.index(record.cause)
         self.descendants = record.descendants
         self.waiting: Waiting = "no"
+        self.is_at_prompt = False
         self.is_person_asked = False
         self.has_news = True
 
@@ -267,6 +269,7 @@ class ProcessState:
             output_lost=output_lost,
             descendants=self.descendants,
             waiting=self.waiting,
+            is_at_prompt=self.is_at_prompt,
             is_person_asked=self.is_person_asked,
         )
 

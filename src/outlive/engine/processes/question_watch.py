@@ -8,7 +8,8 @@ rare: after 0.4, 1, 2, 4, 8 s and then every 16 s, two thousand system calls in 
 that watch one process share its looks.
 
 The answer is in `Process.waiting` (and so in its record): subscribers are woken when it changes, and `InputRequested` is published. It says
-"no" again with the next output, with what is written to the input, with a pause, and with the end. What was found waiting is
+"no" again with the next output, with what is written to the input, with a pause, and with the end. A shell at its prompt waits, too, and
+asks nothing (`Process.is_asking`). What was found waiting is
 watched until that, even if no caller is left: its record stays true.
 """
 
@@ -71,6 +72,11 @@ class QuestionWatch:
             await until(process, lambda one: one.waiting != "no" or one.is_complete)
         return process.waiting
 
+    async def until_asking(self, process: Process) -> None:
+        """Return once a process asks for something, or is complete: as `until_waiting`, but that what is at its own prompt asks nothing."""
+        with self.watching(process):
+            await until(process, lambda one: one.is_asking or one.is_complete)
+
     @contextlib.contextmanager
     def watching(self, process: Process) -> Iterator[None]:
         """Keep `process.waiting` up to date while the block lasts; its subscribers are woken when that changes.
@@ -103,7 +109,7 @@ class QuestionWatch:
 
     def input_written(self, process: Process) -> None:
         """Note that a process has got input: it is not known to wait any more, and it is looked at soon."""
-        _set(process, "no")
+        _set(process, None)
         if (watch := self._watches.get(process)) is not None:
             watch.inputs += 1
             watch.woken.set()
@@ -137,7 +143,7 @@ class QuestionWatch:
             _logger.exception("a watch for questions failed", extra={"process_id": process.process_id})
         finally:
             unsubscribe()
-            _set(process, "no")
+            _set(process, None)
             if self._watches.get(process) is watch:
                 del self._watches[process]
 
@@ -151,27 +157,27 @@ class QuestionWatch:
                 if process.state is not State.RUNNING:  # paused, queued: it waits for something else
                     pause_s = _MOST_PAUSE_S
                     continue
-                waiting = await self._look(watch)
+                wait = await self._look(watch)
                 if watch.situation != seen:
                     break
-                self._tell(process, waiting)
-                if waiting == "no" and watch.holders == 0:
+                self._tell(process, wait)
+                if wait is None and watch.holders == 0:
                     return
                 pause_s = min(max(pause_s * 2, _FIRST_PAUSE_S), _MOST_PAUSE_S)
-            _set(process, "no")
+            _set(process, None)
             if watch.holders == 0:
                 return
 
-    async def _look(self, watch: "_Watched") -> Waiting:
+    async def _look(self, watch: "_Watched") -> InputWait | None:
         """Look twice; what only one look sees was a moment between two others."""
         # What the kernel alone cannot decide (a pipe) needs a prompt as well: workers wait on pipes all day.
         first = await self._ask(watch.process)
         if first is None or not (first.is_certain or is_prompt(watch.tail())):
-            return "no"
+            return None
         seen = watch.situation
         if not await watch.is_quiet(_CONFIRM_S, since=seen):
-            return "no"
-        return first.kind if await self._ask(watch.process) == first else "no"
+            return None
+        return first if await self._ask(watch.process) == first else None
 
     async def _ask(self, process: Process) -> InputWait | None:
         try:
@@ -179,8 +185,8 @@ class QuestionWatch:
         except OutliveError:  # its place cannot be asked just now: the next look asks again
             return None
 
-    def _tell(self, process: Process, waiting: Waiting) -> None:
-        if _set(process, waiting) and waiting != "no":
+    def _tell(self, process: Process, wait: InputWait | None) -> None:
+        if _set(process, wait) and wait is not None:
             self._events.publish_process(InputRequested, process)
 
 
@@ -233,12 +239,15 @@ def is_prompt(tails: list[bytes]) -> bool:
     )
 
 
-def _set(process: Process, waiting: Waiting) -> bool:
+def _set(process: Process, wait: InputWait | None) -> bool:
     """Take over what a process waits for, and wake its subscribers if that is news; return whether it is."""
-    if process.status.waiting == waiting:
+    status = process.status
+    waiting: Waiting = "no" if wait is None else wait.kind
+    is_at_prompt = wait is not None and wait.is_at_prompt
+    if (status.waiting, status.is_at_prompt) == (waiting, is_at_prompt):
         return False
-    process.status.waiting = waiting
-    process.status.is_person_asked = False
-    process.status.has_news = True
+    status.waiting, status.is_at_prompt = waiting, is_at_prompt
+    status.is_person_asked = False
+    status.has_news = True
     process.subscribers.wake()
     return True

@@ -103,7 +103,8 @@ class NoticeSender:
                 else:
                     self._put(ProcessNotice(event=kind, record=record, at=datetime.now(UTC)))
             case InputRequested(record=record):
-                if "question" in self._engine.notices.of(record.process_id):
+                # A shell at its prompt waits for whatever comes next, and asks no person.
+                if not record.is_at_prompt and "question" in self._engine.notices.of(record.process_id):
                     self._put(ProcessNotice(event="question", record=record, at=datetime.now(UTC)))
             case StartRejected(process_id=process_id) if process_id is not None:
                 if self._engine.notices.of(process_id):
@@ -224,7 +225,7 @@ class NoticeSender:
     def _is_old_news(self, notice: Notice, process: Process | None) -> bool:
         """Tell whether a question was answered, or a silent process wrote or ended, since the notice was made."""
         if notice.event == "question":
-            return process is None or process.waiting == "no"
+            return process is None or not process.is_asking
         if self._silence is None or not isinstance(notice, ProcessNotice) or notice.event != "silence":
             return False
         return not self._silence.still_true(notice, None if process is None else process.record)

@@ -53,6 +53,9 @@ class StatsMembers(TypedDict):
     memory_bytes: int
     ports: list[int]
     waiting: str | None
+    at_prompt: NotRequired[
+        Annotated[bool, Meta(description="Always true: it waits for its next command, as a shell does.")]
+    ]
 
 
 class ProcessMembers(TypedDict):
@@ -104,6 +107,9 @@ class ProcessMembers(TypedDict):
     reachable: NotRequired[Annotated[bool, Meta(description="Always false.")]]
     waiting: NotRequired[
         Annotated[Literal["input", "password"], Meta(description="Where it is watched and waits for that.")]
+    ]
+    at_prompt: NotRequired[
+        Annotated[bool, Meta(description="Always true: it waits for its next command, as a shell does.")]
     ]
     person_asked: NotRequired[
         Annotated[bool, Meta(description="Always true: a person was notified of what it waits for.")]

@@ -99,13 +99,19 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
         view["unknown"] = True
     if not record.is_reachable:
         view["reachable"] = False
-    if record.waiting != "no":
-        view["waiting"] = record.waiting
-    if record.is_person_asked:
-        view["person_asked"] = True
+    _add_wait(view, record)
     if record.redacted:
         view["redacted"] = record.redacted
     return view
+
+
+def _add_wait(view: ProcessMembers, record: ProcessRecord) -> None:
+    if record.waiting != "no":
+        view["waiting"] = record.waiting
+    if record.is_at_prompt:
+        view["at_prompt"] = True
+    if record.is_person_asked:
+        view["person_asked"] = True
 
 
 def _standing(standing: StandingApproval) -> StandingMembers:
@@ -170,7 +176,7 @@ def _shown(word: str) -> str:
 
 def stats_view(seen: Observation) -> StatsMembers:
     """Return what a process's tree looks like; times are seconds, sizes bytes."""
-    return {
+    view: StatsMembers = {
         "pids": list(seen.pids),
         "threads": seen.threads,
         "cpu": seen.cpu_s,
@@ -178,6 +184,9 @@ def stats_view(seen: Observation) -> StatsMembers:
         "ports": list(seen.ports),
         "waiting": None if seen.waiting == "no" else seen.waiting,
     }
+    if seen.is_at_prompt:
+        view["at_prompt"] = True
+    return view
 
 
 @dataclass(frozen=True, slots=True)

@@ -307,7 +307,8 @@ class WaitParameters(OfProcess, kw_only=True, frozen=True):
     until: Annotated[
         WaitUntil,
         Meta(
-            description="Closed: nothing that it left running can write to its streams, either. Input: or until it waits for input."
+            description="Closed: nothing that it left running can write to its streams, either. Input: or until it waits for input. "
+            "Question: or until it waits for more than the next command at its own prompt."
         ),
     ] = "complete"
 

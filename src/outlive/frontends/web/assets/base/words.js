@@ -40,7 +40,7 @@ export function size(count) {
 }
 
 /** @typedef {{process_id: string, state: string, command: string, created_at: string, started_at: string | null, ended_at: string | null,
- *   exit_code: number | null, cause: string | null, name?: string, short_id?: string, project?: string, pid: number | null, waiting?: string,
+ *   exit_code: number | null, cause: string | null, name?: string, short_id?: string, project?: string, pid: number | null, waiting?: string, at_prompt?: boolean,
  *   waits_for: string | null, hint: string | null, descendants: number, stdout_bytes: number, stderr_bytes: number, stdio: string, stdin: string,
  *   tags: Record<string, string>, group: string | null, cwd: string, completed: boolean, error: string | null, location?: {backend: string}, session_id?: string | null,
  *   started_by?: {door?: string, host?: string, call?: string, parent?: string}}} Process */
@@ -52,10 +52,15 @@ export function lives(process) {
   return LIVING.has(process.state) || process.descendants > 0;
 }
 
+/** @param {Process} process @returns {boolean} Whether it waits for an answer: not a shell, for its next command. */
+export function asks(process) {
+  return Boolean(process.waiting) && process.waiting !== "no" && !process.at_prompt && lives(process);
+}
+
 /** @param {Process} process @returns {string} What its state is called in a list. */
 export function stateOf(process) {
   if (process.waits_for === "approval") return "needs approval";
-  if (process.waiting && process.waiting !== "no" && lives(process)) return "asks";
+  if (asks(process)) return "asks";
   if (process.state === "exited") return process.exit_code === 0 ? "done" : `exit ${process.exit_code}`;
   if (process.state === "signaled") return process.cause ?? `signal ${-(process.exit_code ?? 0)}`;
   return process.state.replaceAll("_", " ");

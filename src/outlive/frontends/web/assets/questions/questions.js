@@ -1,11 +1,12 @@
 // @ts-check
-// Which processes wait for something to be typed: the server says when (`wait` until "input"), for those that have an input.
+// Which processes ask for something to be typed: the server says when (`wait` until "question"), for those that have an input. A shell
+// at its prompt asks for nothing.
 import { lengthOf, linesOf, piecesOf } from "../log/log_model.js";
 import { output } from "../base/output.js";
 import { learn, living, processOf } from "../base/processes.js";
 import { hear, link, request, scope } from "../base/rpc.js";
 import { signal } from "../base/ui.js";
-import { lives } from "../base/words.js";
+import { asks, lives } from "../base/words.js";
 
 /** @typedef {import("../base/words.js").Process} Process */
 /** @typedef {{process: Process, screen: string}} Question */
@@ -31,7 +32,7 @@ export function takesInput(process) {
 function put(id, question) {
   // The list says so, too: no event tells of it.
   const known = question?.process ?? processOf(id);
-  if (known) learn({ ...known, waiting: question?.process.waiting });
+  if (known) learn({ ...known, waiting: question?.process.waiting, at_prompt: undefined });
   const next = new Map(questions.value);
   if (question) next.set(id, question);
   else next.delete(id);
@@ -43,13 +44,12 @@ async function watch(id) {
   watched.add(id);
   try {
     for (;;) {
-      let process = await request("wait", { process_id: id, until: "input", wait_s: WAIT_S });
-      while (process.waiting && lives(process)) {
+      let process = await request("wait", { process_id: id, until: "question", wait_s: WAIT_S });
+      while (asks(process)) {
         const screen = await screenOf(process);
         if (questions.value.get(id)?.screen !== screen) put(id, { process, screen });
         await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
-        process = await request("get", { process_id: id, stats: true });
-        process.waiting = process.stats?.waiting;
+        process = await request("get", { process_id: id });
       }
       put(id, null);
       if (!lives(process) || process.completed) return;

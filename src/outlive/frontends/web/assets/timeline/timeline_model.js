@@ -1,6 +1,6 @@
 // @ts-check
 // A day or an hour of what ran: which span the address means, where each bar lies in it, how it ended, and one sentence about all. Pure.
-import { duration, lives, stateOf } from "../base/words.js";
+import { asks, duration, lives, stateOf } from "../base/words.js";
 
 /** @typedef {import("../base/words.js").Process & {location?: {backend: string}}} Process */
 /** @typedef {{from: number, to: number, day: string, hour: number | null}} Span Milliseconds since 1970; `hour` null: the whole day. */
@@ -92,7 +92,7 @@ const CAUSES = /** @type {Record<string, string>} */ ({
 
 /** @param {Process} one @returns {string} What ended it: "by itself, exit 2", "its time was up". */
 export function endedBy(one) {
-  if (endOf(one) === "no") return one.waiting ? "waits for an answer" : stateOf(one);
+  if (endOf(one) === "no") return asks(one) ? "waits for an answer" : stateOf(one);
   if (one.cause !== null) return CAUSES[one.cause] ?? one.cause;
   if (one.state === "exited") return `by itself, exit ${one.exit_code}`;
   if (one.state === "signaled") return `signal ${-(one.exit_code ?? 0)}, from outside`;
@@ -101,7 +101,7 @@ export function endedBy(one) {
 
 /** @param {Process} one @returns {boolean} Whether a person should look: it failed, left something running, or waits. */
 export function needsLook(one) {
-  return endOf(one) === "failed" || (endOf(one) !== "no" && one.descendants > 0) || (endOf(one) === "no" && (!!one.waiting || one.waits_for === "approval"));
+  return endOf(one) === "failed" || (endOf(one) !== "no" && one.descendants > 0) || (endOf(one) === "no" && (asks(one) || one.waits_for === "approval"));
 }
 
 /**
@@ -115,7 +115,7 @@ export function summary(processes, span) {
     const end = endOf(one);
     if (end === "no") {
       if (one.waits_for === "approval") counts.approval += 1;
-      else if (one.waiting) counts.asks += 1;
+      else if (asks(one)) counts.asks += 1;
       else counts.runs += 1;
       continue;
     }
