@@ -60,7 +60,7 @@ def _bash(words: list[str], *, home: Path) -> list[str]:
         (["install", "--name", "a b", "vs"], {"vscode"}),
         (["completion", ""], set(SHELLS)),
         (["keeper", "stop", "--k"], {"--kill"}),
-        (["events", "--event", "re"], {"recovered", "resumed", "removed", "rejected"}),
+        (["events", "--event", "re"], {"recovered", "relabeled", "resumed", "removed", "rejected"}),
         (["events", "--state", "s"], {"starting", "stopping", "signaled"}),
         (["prune", "--state", "l"], {"lost"}),
         (["logs", "--stream", "std"], {"stdout", "stderr"}),

@@ -86,6 +86,27 @@ async def test_only_what_was_asked_for_is_told(
 
 
 @pytest.mark.promise("S0.19.events")
+async def test_other_labels_are_told_of_what_runs_and_of_what_has_ended(
+    server: OutliveServer, client: RpcClient, gate: Gate
+) -> None:
+    process_id = (await client.execute(gate.wait, detach=True, tags={"was": "1"}))["process_id"]
+    async with connect(server.url) as watcher:
+        await watcher.request("events", tags={"is": "2"}, events=["relabeled"])
+        await client.request("relabel", process_id=process_id, tags={"was": None, "is": "2"}, name="told-of")
+        told = await watcher.notification("event")
+        assert (told["event"], told["process"]["tags"], told["process"]["name"]) == (
+            "relabeled",
+            {"is": "2"},
+            "told-of",
+        )
+        gate.open()
+        await client.completed(process_id)
+        await client.request("relabel", process_id=process_id, group="later")
+        told = await watcher.notification("event")
+        assert (told["event"], told["process"]["group"]) == ("relabeled", "later")
+
+
+@pytest.mark.promise("S0.19.events")
 async def test_a_private_process_is_no_event_for_others(server: OutliveServer, client: RpcClient) -> None:
     async with connect(server.url) as watcher:
         await watcher.request("events", events=["started", "rejected"])

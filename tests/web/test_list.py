@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser
+from tests.support.browsing import Browser, browser
 from tests.support.server import OutliveServer
 from tests.web.opened import open_page
 
@@ -117,6 +117,29 @@ def test_a_process_is_signalled_named_tagged_and_run_again(
     assert _state(own_server, "second") == "running"
     window.value("location.hash = '#/list?exit=failed'")
     window.until_text("1 shown")
+
+
+@pytest.mark.promise("U.list", "S0.19.events")
+def test_what_one_page_renames_every_page_shows(
+    window: Browser, own_server: OutliveServer, tmp_path: Path
+) -> None:
+    asking = Requests(own_server)
+    asking.start("true", name="ended")
+    asking.start("sleep 60", name="lives")
+    with browser(tmp_path) as other:
+        for each in (window, other):
+            open_page(each, own_server)
+            each.until_text("2 shown")
+        other.value("location.hash = '#/list?q=fresh'")
+        other.until_text("0 shown")
+        window.click("[aria-label='Details of lives']")
+        fields = ".deeds label > input:not([type])"
+        window.value(f"document.querySelectorAll('{fields}')[0].select()")
+        window.type("fresh-name\r", into=fields)
+        assert "fresh-name" in other.until_text("1 shown")
+        # By another door, and of a process that no other event will be about.
+        assert asking("PATCH", "/v1/processes/ended", body={"tags": {"kind": "fresh"}}).status == 200
+        assert "ended" in other.until_text("2 shown")
 
 
 @pytest.mark.promise("U.tree")

@@ -282,7 +282,7 @@ class ProcessEvent:
     """One event; `at` is aware UTC.
 
     `event` is queued, approval_requested, approval_decided (`reason`: approved, denied, expired, withdrawn), started, recovered,
-    paused, resumed, stopping, ended, closed, removed; rejected (a start that was refused: `reason` is the error's slug);
+    paused, resumed, stopping, ended, closed, relabeled, removed; rejected (a start that was refused: `reason` is the error's slug);
     keeper_connected, keeper_disconnected; node_connected, node_away (`node` is its name, `reason` why); or missed: `missed`
     events were dropped before this one, 0 where their number is not known. `info` is the process at that moment.
     """

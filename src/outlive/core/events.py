@@ -80,6 +80,13 @@ class ProcessCompleted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRelabeled:
+    """A process, running or ended, has other tags, another group or another name; they are on disk."""
+
+    record: ProcessRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessClosed:
     """Nothing can write to the streams of this (completed) process any more."""
 
@@ -155,6 +162,7 @@ Event = (
     | InputRequested
     | ProcessCompleted
     | ProcessClosed
+    | ProcessRelabeled
     | ProcessRemoved
     | KeeperConnected
     | KeeperDisconnected

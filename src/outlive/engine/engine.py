@@ -150,6 +150,7 @@ class Engine:
             controls=self.controls,
             holders=self._holders,
             disk=self.disk,
+            events=self.events,
         )
 
     def _make_queries(self) -> None:

@@ -6,9 +6,11 @@ import functools
 from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StoreCorrupt
+from outlive.core.events import ProcessRelabeled
 from outlive.core.lifecycle import State
 from outlive.engine.controls import Controls
 from outlive.engine.health import DiskWatch
+from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.groups import ConcurrencyLimits
 from outlive.engine.processes.process import Process, until
 from outlive.engine.processes.process_table import RegistryFeed
@@ -34,6 +36,7 @@ class Records:
         controls: Controls,
         holders: NameHolders,
         disk: DiskWatch,
+        events: EventPublisher,
     ) -> None:
         """Take the parts; `controls` end a process that is removed by force, `holders` know which names are free."""
         self._registry = registry
@@ -43,11 +46,12 @@ class Records:
         self._controls = controls
         self._holders = holders
         self._disk = disk
+        self._events = events
 
     async def relabel(self, process: Process, labels: ChangedLabels) -> None:
         """Give a process, running or ended, these tags, this group and this name instead of its own.
 
-        They are on disk when this returns and survive every crash.
+        They are on disk when this returns and survive every crash; whatever follows events hears of them.
 
         Raises:
             InvalidState: `name_taken`: both live, and the other one has the name; or `process_queued`.
@@ -78,6 +82,7 @@ class Records:
         process.relabel(labels)
         self._limits.enter(process)
         self._registry.put(process.stored)
+        self._events.publish_process(ProcessRelabeled, process)
 
     async def remember_audit_log(self, tell_name: Callable[[Callable[[int], None]], None]) -> None:
         """Have the registry keep which audit log is this folder's, unless it knows one: a new one is distinguished by it."""

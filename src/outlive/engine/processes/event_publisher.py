@@ -25,6 +25,7 @@ from outlive.core.events import (
     ProcessClosed,
     ProcessCompleted,
     ProcessRecovered,
+    ProcessRelabeled,
     ProcessStarted,
     StartRejected,
     StateChanged,
@@ -38,7 +39,13 @@ _logger = logging.getLogger(__name__)
 _Subscriber = Callable[[Event], object]  # what it returns is of no interest here
 _Entry = tuple[_Subscriber, frozenset[type[Event]]]
 _ProcessEvent = (
-    ProcessStarted | ProcessRecovered | StateChanged | InputRequested | ProcessCompleted | ProcessClosed
+    ProcessStarted
+    | ProcessRecovered
+    | StateChanged
+    | InputRequested
+    | ProcessCompleted
+    | ProcessClosed
+    | ProcessRelabeled
 )
 _KINDS: tuple[tuple[int, type[_ProcessEvent]], ...] = (
     (int(Change.STATE), StateChanged),

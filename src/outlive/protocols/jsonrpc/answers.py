@@ -219,6 +219,7 @@ EventName = Literal[
     "stopping",
     "ended",
     "closed",
+    "relabeled",
     "removed",
     "rejected",
     "keeper_connected",
