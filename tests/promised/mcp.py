@@ -79,6 +79,7 @@ SENTENCES: Mapping[str, str] = {
     "M.stateless": "Revision 2026-07-28 is served; closing the response stream cancels that request.",
     "M.background": "A background command never dies with its request, only by name.",
     "M.progress": "With a progressToken output arrives as coalesced progress, at least one message every 60 s.",
+    "M.left-behind": "What lives of an MCP session that its client has ended is marked, told of as an event, and stays so after a restart.",
     "M.restart": "A client that holds an MCP session keeps working after the server restarts.",
     "M.ids": "Request ids are echoed with their type and matched as strings within their MCP session.",
     "M.conformance": "The official conformance suite passes, all that 2025-11-25 and 2026-07-28 score.",

@@ -6,7 +6,7 @@ import { formatPlace, parsePlace } from "./page/base/address.js";
 import { linesOf, piecesOf, spansOf } from "./page/log/log_model.js";
 import { filtered, offered, tagChanges, tagText } from "./page/list/list_model.js";
 import { looked, shareText, sparkline } from "./page/list/usage_model.js";
-import { LineCutter, firstDifference, lastRun, withoutNumbers } from "./page/compare/compare_model.js";
+import { LineCutter, firstDifference, withoutNumbers } from "./page/compare/compare_model.js";
 import { leftBehind, startedBy, treeOf } from "./page/list/tree_model.js";
 import { drawn } from "./page/base/rows.js";
 import { addressOf, pieces as piecesOfMatch, plain, requestOf } from "./page/search/search.js";
@@ -131,6 +131,8 @@ test("a facet counts what it would show, and the order is the address's", () => 
   assert.deepEqual([names({ sort: "name" }), names({ sort: "oldest" })], ["a b9 b10 c", "b10 b9 a c"]);
   assert.deepEqual([names({ sort: "memory" }, (one) => (one.name === "a" ? 7 : 0)), names({ sort: "longest", state: "ended" })], ["a c b9 b10", "b9 a c"]);
   assert.deepEqual([names({ exit: "failed" }), names({ exit: "-9" }), names({ place: "docker" }), names({ tag: "job=x" })], ["c b9", "c", "b10", "b10"]);
+  const asked = filtered([process({ started_by: { door: "mcp", host: "codex" } }), process({ process_id: "01z", started_by: { door: "rest" } })], { host: "codex" });
+  assert.deepEqual([asked.found.length, [...asked.counts.host]], [1, [["codex", 1], ["REST", 1]]]);
   assert.deepEqual(offered(new Map([["b", 1], ["a", 1], ["c", 5]]), "gone"), [["gone", 0], ["c", 5], ["a", 1], ["b", 1]]);
 });
 
@@ -155,6 +157,8 @@ test("what its starter has left, and what has left something, is marked", () => 
   const mark = (members) => leftBehind(process({ ended_at: null, ...members }), (id) => parents[id]);
   assert.equal(mark({ started_by: { parent: "ended" } }), "left behind by sh");
   assert.equal(mark({ started_by: { parent: "removed" } }), "left behind");
+  assert.equal(mark({ started_by: { door: "mcp" }, session_over: true }), "left behind by its session");
+  assert.equal(mark({ session_over: true, ended_at: "2026", state: "exited" }), "");
   assert.deepEqual([mark({ started_by: { parent: "alive" } }), mark({}), mark({ started_by: { parent: "ended" }, ended_at: "2026", state: "exited" })], ["", "", ""]);
   assert.equal(mark({ ended_at: "2026", state: "exited", descendants: 2 }), "left 2 running");
 });
@@ -190,9 +194,7 @@ test("two outputs differ first at a line, wherever their pages were cut", async 
   assert.equal(await differ([], []), null);
 });
 
-test("the last run is the newest before this one, of the same words in the same folder", () => {
-  const run = (id, members) => process({ process_id: id, started_at: "2026", ...members });
-  const all = [run("01a"), run("01b"), run("01c", { cwd: "/other" }), run("01d", { started_at: null }), run("01e"), run("01f")];
+ const all = [run("01a"), run("01b"), run("01c", { cwd: "/other" }), run("01d", { started_at: null }), run("01e"), run("01f")];
   assert.equal(lastRun(all[4], all).process_id, "01b");
   assert.equal(lastRun(all[0], all), undefined);
 });

@@ -221,6 +221,7 @@ _WIRE_NAMES = {
     "secret_names": "env_secrets",
     "is_at_prompt": "at_prompt",
     "is_person_asked": "person_asked",
+    "is_session_over": "session_over",
 }
 # How members are read that are no plain JSON here; null stays None.
 _READERS: Mapping[str, Callable[[Any], object]] = {

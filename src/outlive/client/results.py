@@ -97,7 +97,7 @@ class ProcessInfo:
     cancel, timeout, output_limit, oom, shutdown, approval_denied, approval_expired, or None for a natural end. `waits_for`
     says what a queued one waits for ("approval" or "group"), `hint` what a person has to do for that. `waiting` is "input" or "password" where a
     process is watched (it was waited for until "input", or started with `notify`) and waits for that, `is_at_prompt` that this is
-    its next command, as with a shell, and `is_person_asked` that a person was notified. `is_complete`: it has ended
+    its next command, as with a shell, and `is_person_asked` that a person was notified. `is_session_over`: it lives, and the MCP session that started it was ended. `is_complete`: it has ended
     and its output is whole. `is_closed`: no process can write to its streams any more. `descendants` counts the living processes
     of its tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and `features` the
     parts of it that took effect; `secret_names` are its `env_secrets`. `location` says where it runs ("backend", "image",
@@ -142,6 +142,7 @@ class ProcessInfo:
     waiting: str | None = None
     is_at_prompt: bool = False
     is_person_asked: bool = False
+    is_session_over: bool = False
     hint: str | None = None
     location: Mapping[str, str] | None = None
     is_unknown: bool = False
@@ -282,7 +283,7 @@ class ProcessEvent:
     """One event; `at` is aware UTC.
 
     `event` is queued, approval_requested, approval_decided (`reason`: approved, denied, expired, withdrawn), started, recovered,
-    paused, resumed, stopping, ended, closed, relabeled, removed; rejected (a start that was refused: `reason` is the error's slug);
+    paused, resumed, stopping, ended, closed, relabeled, session_ended, removed; rejected (a start that was refused: `reason` is the error's slug);
     keeper_connected, keeper_disconnected; node_connected, node_away (`node` is its name, `reason` why); or missed: `missed`
     events were dropped before this one, 0 where their number is not known. `info` is the process at that moment.
     """

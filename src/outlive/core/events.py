@@ -87,6 +87,13 @@ class ProcessRelabeled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnded:
+    """The MCP session that had started a living process was ended by its client; the process goes on."""
+
+    record: ProcessRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessClosed:
     """Nothing can write to the streams of this (completed) process any more."""
 
@@ -163,6 +170,7 @@ Event = (
     | ProcessCompleted
     | ProcessClosed
     | ProcessRelabeled
+    | SessionEnded
     | ProcessRemoved
     | KeeperConnected
     | KeeperDisconnected

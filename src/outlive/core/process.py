@@ -97,7 +97,8 @@ class ProcessRecord:
     known. `approval`: the approval that it needed; not known for a process that only the index remembers. `terminal`: it is
     the shell of one. `grant`: the token of its own, while it runs. `waiting`: what
     it was found to wait for; known only while it is watched (`engine.processes.question_watch`). `is_at_prompt`: that is the next
-    command of a shell or another interpreter, and nothing is asked. `is_person_asked`: a person was notified of what is asked. `redacted`: how many secrets are redacted in `command` (in
+    command of a shell or another interpreter, and nothing is asked. `is_person_asked`: a person was notified of what is asked. `is_session_over`: the client has ended the
+    MCP session that started it; known only while it lives. `redacted`: how many secrets are redacted in `command` (in
     all of it, even where it is shown cut). Times are aware UTC, sizes bytes.
     """
 
@@ -131,6 +132,7 @@ class ProcessRecord:
     waiting: Waiting = "no"
     is_at_prompt: bool = False
     is_person_asked: bool = False
+    is_session_over: bool = False
     is_detached: bool = False
     timeout_s: float | None = None
     grace_s: float = 10.0

@@ -32,6 +32,7 @@ from outlive.engine.processes.process_table import (
     StartOutcomes,
 )
 from outlive.engine.processes.question_watch import QuestionWatch
+from outlive.engine.processes.session_ends import SessionEnds
 from outlive.engine.queries import ConnectionProcesses, Queries
 from outlive.engine.records import Records
 from outlive.engine.recovery.reconciliation import Reconciliation
@@ -78,6 +79,7 @@ class Engine:
         typed_lines: Judges lines that are typed into a shell that runs already.
         events: Publishes what happens.
         notices: Which processes a notice is owed for.
+        session_ends: Which MCP sessions their clients have ended.
         questions: Notices which of the watched processes wait for input.
         health: Whether commands can be started just now.
         disk_usage: What takes the state folder's disk, and what retention will remove.
@@ -127,6 +129,7 @@ class Engine:
             redaction=self.redaction,
             events=self.events,
         )
+        self.session_ends = SessionEnds(self._layout.mcp_ended, self._processes, events=self.events)
         self._table = ProcessTable(self._processes, changes=self._changes, events=self.events)
         self._make_queries()
         self._make_starts()
@@ -289,6 +292,7 @@ class Engine:
         await self.disk.open()
         await asyncio.to_thread(self.notices.open)
         await self._ids.open()
+        await self.session_ends.open()
         await self._preparation.open()
         stack.push_async_callback(self._backend.close)
         await self.reconciliation.open()

@@ -131,6 +131,9 @@ class ProcessAnswer(AnswerMembers, kw_only=True, frozen=True):
         Meta(description="It waits for its next command, as a shell at its prompt does: nothing is asked."),
     ] = False
     person_asked: Annotated[bool, Meta(description="A person was notified of what it waits for.")] = False
+    session_over: Annotated[
+        bool, Meta(description="It lives, and its client has ended the MCP session that started it.")
+    ] = False
     redacted: Redacted = 0
     reachable: Reachable = True
 

@@ -27,6 +27,7 @@ from outlive.core.events import (
     ProcessRecovered,
     ProcessRelabeled,
     ProcessStarted,
+    SessionEnded,
     StartRejected,
     StateChanged,
 )
@@ -46,6 +47,7 @@ _ProcessEvent = (
     | ProcessCompleted
     | ProcessClosed
     | ProcessRelabeled
+    | SessionEnded
 )
 _KINDS: tuple[tuple[int, type[_ProcessEvent]], ...] = (
     (int(Change.STATE), StateChanged),

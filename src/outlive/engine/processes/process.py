@@ -290,6 +290,11 @@ class Process:
         self._base = replace(self._base, approval=approval)
         self._snapshot = None
 
+    def leave_session(self) -> None:
+        """Take over that the session which has started it is over. Engine only."""
+        self._base = replace(self._base, is_session_over=True)
+        self._snapshot = None
+
     def relabel(self, labels: ChangedLabels) -> None:
         """Take over other tags, another group and another name. Engine only."""
         self._base = replace(self._base, tags=dict(labels.tags), group=labels.group, name=labels.name)

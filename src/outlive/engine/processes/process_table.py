@@ -45,6 +45,8 @@ class LiveTable:
 
     Attributes:
         by_key: The live processes by the 16-byte form of their id. `enter` and `leave` alone change it.
+
+    It knows which connections are over for good (`end_connection`): what lives of them is marked, also what enters later.
     """
 
     def __init__(self) -> None:
@@ -52,6 +54,7 @@ class LiveTable:
         self.by_key: dict[bytes, Process] = {}
         self._of_connection: dict[str, dict[bytes, Process]] = {}
         self._of_principal: dict[str, dict[bytes, Process]] = {}
+        self._over: set[str] = set()  # at most 65 536 of them, as the file of ended MCP sessions has
 
     def enter(self, process: Process) -> None:
         """From now on a process is live, instead of another object of the same id if there is one."""
@@ -61,6 +64,8 @@ class LiveTable:
         self._of_principal.setdefault(process.principal, {})[process.key] = process
         if process.connection_id is not None:
             self._of_connection.setdefault(process.connection_id, {})[process.key] = process
+            if process.connection_id in self._over:
+                process.leave_session()
 
     def leave(self, process: Process) -> bool:
         """From now on a process is not live any more; return whether it was."""
@@ -80,6 +85,14 @@ class LiveTable:
     def of_connection(self, connection_id: str) -> list[Process]:
         """Return what a connection started, in no order; a copy."""
         return list(self._of_connection.get(connection_id, {}).values())
+
+    def end_connection(self, connection_id: str) -> list[Process]:
+        """From now on a connection is over for good; return what lives of it."""
+        self._over.add(connection_id)
+        left = self.of_connection(connection_id)
+        for process in left:
+            process.leave_session()
+        return left
 
     def of_principal(self, principal: str) -> Collection[Process]:
         """Return what a principal started, over any connection, in no order: no copy, so go through it without an await."""

@@ -22,6 +22,7 @@ from outlive.core.events import (
     ProcessRelabeled,
     ProcessRemoved,
     ProcessStarted,
+    SessionEnded,
     StartRejected,
     StateChanged,
 )
@@ -41,6 +42,7 @@ _NAMES: dict[type[Event], EventName] = {
     ProcessCompleted: "ended",
     ProcessClosed: "closed",
     ProcessRelabeled: "relabeled",
+    SessionEnded: "session_ended",
     ProcessRemoved: "removed",
     StartRejected: "rejected",
     ApprovalRequested: "approval_requested",

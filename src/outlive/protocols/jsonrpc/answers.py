@@ -220,6 +220,7 @@ EventName = Literal[
     "ended",
     "closed",
     "relabeled",
+    "session_ended",
     "removed",
     "rejected",
     "keeper_connected",

@@ -114,6 +114,9 @@ class ProcessMembers(TypedDict):
     person_asked: NotRequired[
         Annotated[bool, Meta(description="Always true: a person was notified of what it waits for.")]
     ]
+    session_over: NotRequired[
+        Annotated[bool, Meta(description="Always true: it lives, and its client has ended its MCP session.")]
+    ]
     redacted: NotRequired[int]
     timed_out: NotRequired[Annotated[bool, Meta(description="Of `wait`.")]]
     stats: NotRequired[Annotated[StatsMembers, Meta(description="Of `get`.")]]

@@ -99,13 +99,16 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
         view["unknown"] = True
     if not record.is_reachable:
         view["reachable"] = False
-    _add_wait(view, record)
+    _add_marks(view, record)
     if record.redacted:
         view["redacted"] = record.redacted
     return view
 
 
-def _add_wait(view: ProcessMembers, record: ProcessRecord) -> None:
+def _add_marks(view: ProcessMembers, record: ProcessRecord) -> None:
+    """Add what is true of few processes that live: that it waits, and for what; that its session is over."""
+    if record.is_session_over:
+        view["session_over"] = True
     if record.waiting != "no":
         view["waiting"] = record.waiting
     if record.is_at_prompt:

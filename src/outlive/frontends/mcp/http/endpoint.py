@@ -199,6 +199,7 @@ class McpEndpoint:
         session = await self._session(exchange)
         if session is not None:
             await self._sessions.end(session)
+            self._toolbox.engine.session_ends.end(session.connection_id)
             self._subscriptions.end(Caller(access=exchange.access, connection_id=session.connection_id))
             await exchange.answer(200)
 

@@ -13,24 +13,28 @@ import hmac
 import os
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from outlive.core.layout import Layout
 from outlive.protocols.mcp.hosts import client_slug
+from outlive.store.ended_sessions import (
+    ISSUED_DIGITS,
+    append_ended,
+    connection_of,
+    issued_at,
+    read_ended,
+    rewrite_ended,
+)
 
 _KEY_BYTES = 32
 _TAG_BYTES = 18  # 144 bits: no client guesses it, and it is 24 characters of base64 without padding
 # 2 MB of names. At fifty ended sessions a day the first ones are forgotten after three and a half years.
 _MAX_ENDED = 65536
-_ISSUED_DIGITS = 8  # hexadecimal digits of a name that say the second it was made in, until 2106
-_FLOOR = "<"  # begins the word of the file before which all sessions are over
 # <seconds, 12 random bytes as hex>.<revision>.<signature>[.<client>]: visible ASCII, as the MCP revisions ask of a session id.
 _ID = re.compile(
     r"([0-9a-f]{32})\.([0-9]{4}-[0-9]{2}-[0-9]{2})\.([A-Za-z0-9_-]{24})(?:\.([a-z0-9_-]{1,40}))?", re.ASCII
 )
-_NAME = re.compile(r"[0-9a-f]{32}", re.ASCII)
-_FLOOR_WORD = re.compile(rf"{_FLOOR}[0-9a-f]{{{_ISSUED_DIGITS}}}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,7 @@ class McpSession:
     @property
     def connection_id(self) -> str:
         """How records name it (`Owner.connection_id`)."""
-        return f"mcp-{self.name}"
+        return connection_of(self.name)
 
     @property
     def header(self) -> tuple[bytes, bytes]:
@@ -76,13 +80,13 @@ class McpSessions:
     async def open(self) -> None:
         """Read the key (made at the first time, mode 0600) and the ended sessions."""
         self._key = await asyncio.to_thread(_load_key, self._key_path)
-        self._ended, self._floor = await asyncio.to_thread(_load_ended, self._ended_path)
+        self._ended, self._floor = await asyncio.to_thread(read_ended, self._ended_path)
         await self._prune()
 
     def begin(self, principal: str, revision: str, client: str = "") -> McpSession:
         """Return a new session of `principal`; `client` is the name that its program gives itself."""
         issued = max(int(self._clock()), self._floor + 1)  # also where the clock was set back
-        name = f"{issued:0{_ISSUED_DIGITS}x}{os.urandom(12).hex()}"
+        name = f"{issued:0{ISSUED_DIGITS}x}{os.urandom(12).hex()}"
         client = client_slug(client)
         tag = self._sign(name, revision, principal, client)
         ending = f".{client}" if client else ""
@@ -93,7 +97,7 @@ class McpSessions:
     def find(self, principal: str, session_id: str) -> McpSession | None:
         """Return the session of an id; None when it was not made here for `principal`, or has been ended."""
         match = _ID.fullmatch(session_id)
-        if match is None or match[1] in self._ended or _issued(match[1]) <= self._floor:
+        if match is None or match[1] in self._ended or issued_at(match[1]) <= self._floor:
             return None
         client = match[4] or ""
         if not hmac.compare_digest(match[3], self._sign(match[1], match[2], principal, client)):
@@ -107,7 +111,7 @@ class McpSessions:
         """
         self._ended.add(session.name)
         async with self._lock:
-            await asyncio.to_thread(_append, self._ended_path, session.name)
+            await asyncio.to_thread(append_ended, self._ended_path, session.name)
             await self._prune()
 
     async def _prune(self) -> None:
@@ -115,9 +119,9 @@ class McpSessions:
         if len(self._ended) <= self._max_ended:
             return
         names = sorted(self._ended)  # oldest first: a name begins with its second
-        self._floor = max(self._floor, _issued(names[len(names) // 2]))
-        self._ended = {name for name in names if _issued(name) > self._floor}
-        await asyncio.to_thread(_rewrite, self._ended_path, self._ended, self._floor)
+        self._floor = max(self._floor, issued_at(names[len(names) // 2]))
+        self._ended = {name for name in names if issued_at(name) > self._floor}
+        await asyncio.to_thread(rewrite_ended, self._ended_path, self._ended, self._floor)
 
     def _sign(self, name: str, revision: str, principal: str, client: str) -> str:
         # A NUL is in no principal: the texts of two sessions are never the same.
@@ -141,39 +145,3 @@ def _load_key(path: str) -> bytes:
             os.fsync(file.fileno())
         os.rename(path + ".new", path)
     return key
-
-
-def _issued(name: str) -> int:
-    return int(name[:_ISSUED_DIGITS], 16)
-
-
-def _load_ended(path: str) -> tuple[set[str], int]:
-    """Return the ended names and the floor; what is neither in the file is left out."""
-    words: list[str] = []
-    with contextlib.suppress(FileNotFoundError), open(path, encoding="ascii", errors="replace") as file:
-        words = file.read().split()
-    floors = [int(word[1:], 16) for word in words if _FLOOR_WORD.fullmatch(word)]
-    return {word for word in words if _NAME.fullmatch(word)}, max(floors, default=-1)
-
-
-def _rewrite(path: str, names: Collection[str], floor: int) -> None:
-    """Replace the file at once: a kill leaves the old one or the new one."""
-    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "w", encoding="ascii") as file:
-        file.write("\n".join([f"{_FLOOR}{floor:0{_ISSUED_DIGITS}x}", *names, ""]))
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(path + ".new", path)
-
-
-def _append(path: str, name: str) -> None:
-    try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    except OSError:  # a disk that takes nothing: this server knows it
-        return
-    try:
-        # A line of its own on both sides: a torn write before it spoils no other name.
-        os.write(fd, f"\n{name}\n".encode())
-        os.fsync(fd)
-    finally:
-        os.close(fd)

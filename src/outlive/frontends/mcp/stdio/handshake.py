@@ -3,6 +3,7 @@
 The session that the host's `initialize` began is named in later requests, and begun anew when the server does not know it.
 """
 
+import contextlib
 import json
 import threading
 from collections.abc import Sequence
@@ -10,6 +11,9 @@ from collections.abc import Sequence
 from outlive.discovery.server import Server
 from outlive.frontends.mcp.stdio.messages import Envelope, RelayedAnswer, RelayedRequest, RelaySession
 from outlive.protocols.mcp.project import PROJECT_HEADER
+
+# Hosts give their servers two seconds to end (the official SDKs), of which requests in flight may have had 1.5.
+_END_S = 0.4
 
 
 class HostProject:
@@ -81,6 +85,18 @@ class Handshake:
         if session_id is not None:
             self.session = RelaySession(session_id, json.loads(body)["result"]["protocolVersion"])
             self._initialize = envelope
+
+    def end(self) -> None:
+        """End the session, if there is one and a server listens: the host wants nothing more. What fails is of no interest then."""
+        session, connection = self.session, None
+        with contextlib.suppress(OSError):
+            connection = None if session is None else self._server.dial()
+        if session is None or connection is None:
+            return
+        connection.settimeout(_END_S)
+        with contextlib.suppress(OSError, ValueError), RelayedRequest(connection) as exchange:
+            exchange.send(b"", session.headers(), method="DELETE")
+            exchange.read_answer()
 
     def renew(self, unknown: RelaySession) -> None:
         """Begin another session for one that the server does not know, because its state folder was made anew.

@@ -66,6 +66,10 @@ class RelaySession:
     session_id: str
     revision: str
 
+    def headers(self) -> list[tuple[str, str]]:
+        """Return the headers that name it."""
+        return [("MCP-Protocol-Version", self.revision), ("Mcp-Session-Id", self.session_id)]
+
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
@@ -108,7 +112,7 @@ class Envelope:
             return [(name, _header_value(text)) for name, text in found]
         if session is None or self.method == "initialize":
             return []
-        return [("MCP-Protocol-Version", session.revision), ("Mcp-Session-Id", session.session_id)]
+        return session.headers()
 
 
 def read_envelope(line: bytes) -> Envelope | Malformed:

@@ -98,12 +98,13 @@ class Relay:
         self._updates = ResourceUpdates(server, self._handshake, host)
 
     def run(self, lines: Iterable[bytes]) -> None:
-        """Relay until `lines` end, then give requests in flight 1.5 s for their answers. Ends no command."""
+        """Relay until `lines` end, then give requests in flight 1.5 s for their answers, and end the session. Ends no command."""
         for line in lines:
             self._take(line)
         deadline = time.monotonic() + _LAST_ANSWERS_S
         for call in self._in_flight():
             call.done.wait(max(0.0, deadline - time.monotonic()))
+        self._handshake.end()
 
     def _take(self, line: bytes) -> None:
         envelope = read_envelope(line)

@@ -41,7 +41,7 @@ export function size(count) {
 
 /** @typedef {{process_id: string, state: string, command: string, created_at: string, started_at: string | null, ended_at: string | null,
  *   exit_code: number | null, cause: string | null, name?: string, short_id?: string, project?: string, pid: number | null, waiting?: string, at_prompt?: boolean,
- *   waits_for: string | null, hint: string | null, descendants: number, stdout_bytes: number, stderr_bytes: number, stdio: string, stdin: string,
+ *   waits_for: string | null, hint: string | null, descendants: number, stdout_bytes: number, stderr_bytes: number, stdio: string, stdin: string, session_over?: boolean,
  *   tags: Record<string, string>, group: string | null, cwd: string, completed: boolean, error: string | null, location?: {backend: string}, session_id?: string | null,
  *   started_by?: {door?: string, host?: string, call?: string, parent?: string}}} Process */
 

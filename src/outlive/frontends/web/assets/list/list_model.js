@@ -3,11 +3,11 @@
 import { lives, stateOf } from "../base/words.js";
 
 /** @typedef {import("../base/words.js").Process} Process */
-/** @typedef {"state" | "project" | "tag" | "place" | "exit"} Facet */
+/** @typedef {"state" | "project" | "tag" | "host" | "place" | "exit"} Facet */
 /** @typedef {{q?: string, sort?: string} & Partial<Record<Facet, string>>} Filter */
 /** @typedef {Record<Facet, Map<string, number>>} Counts How many there are of each value, if the other conditions stay as they are. */
 
-export const FACETS = /** @type {const} */ (["state", "project", "tag", "place", "exit"]);
+export const FACETS = /** @type {const} */ (["state", "project", "tag", "host", "place", "exit"]);
 export const HERE = "this machine";
 
 /** @type {WeakMap<Process, string>} What a filter's words are looked for in; a process that changes is another object. */
@@ -26,11 +26,22 @@ function textOf(one) {
 /** @param {Process} one */
 const tagsOf = (one) => Object.entries(one.tags).map(([name, value]) => `${name}=${value}`);
 
+/** @type {Record<string, string>} What a door is called: `started_by.door` has its short name. */
+const DOORS = {
+  mcp: "MCP client", jsonrpc: "Command line and programs", rest: "REST", bridge: "VS Code", terminal: "Terminal", services: "Services", "": "Not known",
+};
+
+/** @param {Process} one @returns {string} What asked for its start: the name of an MCP client, else the door. */
+export function hostOf({ started_by: { door = "", host = "" } = {} }) {
+  return host || (DOORS[door] ?? door);
+}
+
 /** @type {Record<Facet, (one: Process) => string[]>} The values that a process has of each facet. */
 const VALUES = {
   state: (one) => [lives(one) ? "live" : "ended", stateOf(one)],
   project: (one) => (one.project ? [one.project] : []),
   tag: tagsOf,
+  host: (one) => [hostOf(one)],
   place: (one) => [one.location?.backend ?? HERE],
   exit: (one) => (one.exit_code === null ? [] : one.exit_code === 0 ? ["0"] : ["failed", String(one.exit_code)]),
 };

@@ -22,12 +22,12 @@ const INDENT_REM = 1.1; // of a level of the tree
 const ROW_PX = 52; // two lines of text, as style.css draws them
 /** @type {Record<Facet, [string, string]>} What a facet is called, and its first choice. */
 const NAMES = {
-  state: ["State", "All states"], project: ["Project", "All projects"], tag: ["Tag", "All tags"], place: ["Place", "All places"], exit: ["Exit code", "All exit codes"],
+  state: ["State", "All states"], project: ["Project", "All projects"], tag: ["Tag", "All tags"], host: ["Started by", "All hosts"], place: ["Place", "All places"], exit: ["Exit code", "All exit codes"],
 };
 /** @type {Record<string, string>} */
 const WORDS = { live: "Living", ended: "Ended", failed: "not 0" };
 
-const LEAST = { state: 0, project: 1, tag: 1, place: 2, exit: 1 }; // values, below which a facet is left out
+const LEAST = { state: 0, project: 1, tag: 1, host: 2, place: 2, exit: 1 }; // values, below which a facet is left out
 
 /** What was shown last: for the same processes and the same words it is not looked for again. */
 let last = { mark: "", result: { ...filtered([], {}), tree: /** @type {import("./tree_model.js").TreeRow[] | null} */ (null) } };

@@ -1,17 +1,13 @@
 // @ts-check
 // Who started what: processes below their projects, below what asked for them, below the process from whose tree they were started. Pure.
 import { lives } from "../base/words.js";
-import { titleOf } from "./list_model.js";
+import { hostOf, titleOf } from "./list_model.js";
 
 /** @typedef {import("../base/words.js").Process} Process */
 /** @typedef {{kind: "group", key: string, depth: number, text: string, count: number, living: number, isShut: boolean}} Group */
 /** @typedef {{kind: "process", key: string, depth: number, process: Process, below: number, isShut: boolean}} Leaf `below`: how many it has started. */
 /** @typedef {Group | Leaf} TreeRow */
 
-/** @type {Record<string, string>} What a door is called: `started_by.door` has its short name. */
-const DOORS = {
-  mcp: "MCP client", jsonrpc: "Command line and programs", rest: "REST", bridge: "VS Code", terminal: "Terminal", services: "Services", "": "Not known",
-};
 const DEEPEST = 40; // a chain of starts that is longer is drawn no further in
 
 /**
@@ -87,9 +83,9 @@ function askerText([one]) {
 
 /** @param {Process} one @returns {string} What asked for its start: "claude-code · session 5b0c1d2e". */
 export function startedBy(one) {
-  const { door = "", host } = one.started_by ?? {};
+  const { door = "" } = one.started_by ?? {};
   const session = door === "mcp" && one.session_id ? ` · session ${one.session_id.replace("mcp-", "").slice(0, 8)}` : "";
-  return `${host || (DOORS[door] ?? door)}${session}`;
+  return `${hostOf(one)}${session}`;
 }
 
 /**
@@ -101,6 +97,7 @@ export function leftBehind(one, processOf) {
   const hasEnded = one.ended_at !== null;
   if (hasEnded && one.descendants > 0) return `left ${one.descendants} running`;
   const id = one.started_by?.parent;
+  if (!hasEnded && lives(one) && one.session_over) return "left behind by its session";
   if (hasEnded || !id || !lives(one)) return "";
   const parent = processOf(id);
   if (parent && parent.ended_at === null) return "";
