@@ -99,6 +99,7 @@ lock: $(READY) ## write requirements/*.txt anew from pyproject.toml
 	$(COMPILE) --upgrade requirements/bootstrap.in -o requirements/bootstrap.txt
 	$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
 	$(COMPILE) --upgrade pyproject.toml --group dev --extra docker --extra otel -c requirements/runtime.txt -o requirements/dev.txt
+	$(COMPILE) --upgrade requirements/browser.in -c requirements/dev.txt -o requirements/browser.txt
 	$(COMPILE) --upgrade requirements/openapi-clients.in -o requirements/openapi-clients.txt
 	$(COMPILE) --upgrade requirements/token-counter.in -o requirements/token-counter.txt
 	$(COMPILE) --upgrade requirements/agent-peers.in -o requirements/agent-peers.txt

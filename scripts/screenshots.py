@@ -9,7 +9,6 @@ approval, a terminal. The pictures are of that, so that they say what is true.
 """
 
 import argparse
-import base64
 import shutil
 import sys
 import tempfile
@@ -104,7 +103,7 @@ def _settings(folder: Path) -> Path:
 
 
 def _go(window: Browser, address: str, text: str) -> None:
-    window.value(f"location.hash = {address!r}")
+    window.page.evaluate("(hash) => { location.hash = hash; }", address)
     window.until_text(text)
 
 
@@ -127,24 +126,20 @@ def take(window: Browser, into: Path, names: list[str], ids: dict[str, str]) -> 
     for name, (height, show) in views_of(window, ids).items():
         if names and name not in names:
             continue
-        size = {"width": WIDTH, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        window.do("Emulation.setDeviceMetricsOverride", **size)
+        window.page.set_viewport_size({"width": WIDTH, "height": height})
         show()
         time.sleep(SETTLED_S)
-        shot = window.do("Page.captureScreenshot", format="png")
-        (into / f"page-{name}.png").write_bytes(base64.b64decode(shot["data"]))
+        window.page.screenshot(path=into / f"page-{name}.png")
         sys.stdout.write(f"{into / f'page-{name}.png'}\n")
 
 
 def _approval(window: Browser) -> None:
     _go(window, "#/approvals", "1 waiting")
-    window.until(lambda: window.value("document.querySelector('.always') !== null"))
-    window.value("document.querySelector('.always').open = true")
+    window.page.get_by_text("Always in this project").click()
 
 
 def _type(window: Browser, process_id: str) -> None:
     _go(window, f"#/terminal/{process_id}", "shell")
-    window.until(lambda: window.value("document.querySelector('.xterm-helper-textarea') !== null"))
     window.type("printf '\\033[32mgoes on when the server is killed\\033[0m\\n'; seq 3 | paste -sd+ | bc\r")
 
 
@@ -156,7 +151,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="views; all, if none is named")
     parser.add_argument("--into", type=Path, default=INTO)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, scene() as (server, ids), browser(Path(folder)) as window:
+    with scene() as (server, ids), browser() as window:
         open_page(window, server)
         window.until_text("web")
         take(window, asked.into, asked.names, ids)

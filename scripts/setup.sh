@@ -66,7 +66,10 @@ if [ -z "${UV_CACHE_DIR:-}" ] && ! mkdir -p "$cache_home" 2>/dev/null || [ -z "$
     uv_flags+=(--no-cache)
 fi
 # Compiled now, also where PYTHONDONTWRITEBYTECODE is set: the first start should be as quick as every other one.
-step "installing what outlive needs" "$venv/bin/uv" pip sync "${uv_flags[@]}" --compile-bytecode --require-hashes requirements/dev.txt
+locks=(requirements/dev.txt)
+# What scripts/browser.sh has added stays.
+if [ -e "$venv/bin/playwright" ]; then locks+=(requirements/browser.txt); fi
+step "installing what outlive needs" "$venv/bin/uv" pip sync "${uv_flags[@]}" --compile-bytecode --require-hashes "${locks[@]}"
 step "installing outlive" "$venv/bin/uv" pip install "${uv_flags[@]}" --no-deps --no-build-isolation --editable .
 step "compiling the modules" "$venv/bin/python" -m compileall -q src
 # What shims and containers run: a checkout has no wheel's. Without a compiler shims are Python's (`outlive doctor` says so).

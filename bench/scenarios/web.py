@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from bench.context import Bench
 from bench.measure import Section, Unavailable, Verdict
@@ -64,9 +63,7 @@ def run(bench: Bench) -> Section:
     section = Section("web", "The page in Chromium", baseline="bare pty")
     with ExitStack() as stack:
         folder = stack.enter_context(bench.folder())
-        window = stack.enter_context(browser(folder))
-        window.do("Page.addScriptToEvaluateOnNewDocument", source=_WATCH)
-        window.do("Performance.enable")
+        window = stack.enter_context(browser(script=_WATCH))
         server = stack.enter_context(OutliveServer(folder / "state"))
         ask = Requests(server)
         bare = stack.enter_context(_bare_page(bench, folder))
@@ -163,7 +160,7 @@ def _measure_terminal(bench: Bench, section: Section, window: Browser, label: st
         window.type("x")
         time.sleep(0.02)  # a fast typist; keys that are pressed at once are drawn together
     section.add(label, _KEY, value=statistics.median(window.value("times")))
-    _press(window, "c", "KeyC", modifiers=2)
+    window.page.keyboard.press("Control+c")
     _await(window, _PROMPT.strip())
     section.add(
         label,
@@ -171,12 +168,13 @@ def _measure_terminal(bench: Bench, section: Section, window: Browser, label: st
         value=_timed(window, f"yes {_LINE} | head -c {size}; echo the''-end", f"the-end\n{_PROMPT.strip()}")
         / 1e3,
     )
+    window.do("Performance.enable")
     heap = {one["name"]: one["value"] for one in window.do("Performance.getMetrics")["metrics"]}
     section.add(label, _HEAP, value=heap["JSHeapUsedSize"] / 1e6)
     window.type(f"yes {_LINE}\r")
     time.sleep(1.0)
     window.value(f"awaited = {json.dumps(_PROMPT.strip())}; seen = 0")
-    _press(window, "c", "KeyC", modifiers=2)
+    window.page.keyboard.press("Control+c")
     section.add(label, _STOP, value=_seen(window))
     window.type("exit\r")
 
@@ -185,7 +183,7 @@ def _timed(window: Browser, line: str, end: str) -> float:
     """Type a line, press Enter, and return the milliseconds until the terminal ends with `end`."""
     window.type(line)
     window.value(f"awaited = {json.dumps(end)}; seen = 0")
-    _press(window, "Enter", "Enter", text="\r")
+    window.page.keyboard.press("Enter")
     return _seen(window)
 
 
@@ -200,20 +198,3 @@ def _seen(window: Browser) -> float:
             raise Unavailable(f"nothing was seen: {window.shown[-200:]!r}")
         time.sleep(0.02)
     return found
-
-
-def _press(window: Browser, key: str, code: str, *, modifiers: int = 0, text: str = "") -> None:
-    number = 13 if key == "Enter" else ord(key.upper())
-    known: dict[str, Any] = {
-        "key": key,
-        "code": code,
-        "windowsVirtualKeyCode": number,
-        "modifiers": modifiers,
-    }
-    window.do(
-        "Input.dispatchKeyEvent",
-        type="keyDown" if text else "rawKeyDown",
-        **known,
-        **({"text": text} if text else {}),
-    )
-    window.do("Input.dispatchKeyEvent", type="keyUp", **known)

@@ -1,120 +1,89 @@
-"""A real Chromium without a screen, driven over its DevTools protocol: `Browser`, and `pages`, which serves folders to it."""
+"""A real Chromium without a screen, driven by Playwright: `Chromium`, its windows, and `pages`, which serves folders to them.
+
+Playwright is imported when the first browser is started: tests are collected without it, and skipped where it is not installed.
+"""
 
 import contextlib
 import functools
-import http.client
 import http.server
-import json
+import importlib
+import importlib.util
 import os
 import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from websockets.sync.client import ClientConnection, connect
+import pytest
 
 from tests.vscode.installed import skip_or_fail
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser as Program
+    from playwright.sync_api import CDPSession, Locator, Page
+    from playwright.sync_api._generated import LocatorAssertions
+
 PATIENCE_S = 30.0
 _WORDS = [
-    "--headless",
     "--no-sandbox",  # it runs as root in continuous integration, and shows pages of ours
     "--disable-gpu",
     "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--remote-debugging-port=0",
 ]
 _SHOWN = """[...document.querySelectorAll(".xterm-rows > div")]
     .map((row) => row.textContent.replaceAll("\\u00a0", " ").trimEnd()).join("\\n").trimEnd()"""
+_POLLED_MS = 50  # how often a page is asked in itself whether it shows something
 
-# The middle of an element that was at the same place for two frames, and would take a click there; null as long as there is none.
-_PLACE = """async (selector) => {
-    const one = document.querySelector(selector);
-    if (one === null) return null;
-    one.scrollIntoView({block: "nearest"});
-    const middle = () => { const box = one.getBoundingClientRect(); return [box.left + box.width / 2, box.top + box.height / 2]; };
-    const frame = () => new Promise((then) => requestAnimationFrame(then));
-    const before = middle();
-    await frame();
-    await frame();
-    const after = middle();
-    const hit = document.elementFromPoint(...after);
-    const isSame = before[0] === after[0] && before[1] === after[1];
-    return isSame && hit !== null && (one.contains(hit) || hit.contains(one)) ? after : null;
-}"""
+
+def expect(seen: "Locator") -> "LocatorAssertions":
+    """Return Playwright's assertions of what a locator finds: each waits until it holds."""
+    made: LocatorAssertions = importlib.import_module("playwright.sync_api").expect(seen)
+    return made
 
 
 class Browser:
-    """One window of it. Methods block."""
+    """One window of it: a page with cookies, storage and a cache of its own. Methods block."""
 
-    def __init__(self, devtools: ClientConnection) -> None:
-        """Sit down before a window whose DevTools are connected."""
-        self._devtools = devtools
-        self._count = 0
+    def __init__(self, page: "Page") -> None:
+        """Sit down before a page."""
+        self.page = page
         self.console: list[str] = []  # what the page's console has said, oldest first
+        page.on("console", lambda message: self.console.append(message.text))
+
+    @functools.cached_property
+    def _devtools(self) -> "CDPSession":
+        return self.page.context.new_cdp_session(self.page)
 
     def open(self, url: str) -> None:
         """Open a page, or load it anew."""
-        self.do("Page.navigate", url=url)
-        self.until(
-            lambda: self.value(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
-        )
+        self.page.goto(url)
 
     def reload(self) -> None:
         """Load the page anew, as F5 does."""
-        self.value("window.isOld = true")
-        self.do("Page.reload")
-        self.until(lambda: self.value("!window.isOld && document.readyState === 'complete'"))
+        self.page.reload()
 
     def value(self, expression: str) -> Any:  # noqa: ANN401 - whatever the page answers as JSON
         """Return what an expression is in the page; promises are awaited."""
-        answer = self.do("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
+        return self.page.evaluate(expression)
 
     def type(self, text: str, *, into: str = ".xterm-helper-textarea") -> None:
         """Press keys; what the selector names, a page's terminal for instance, gets the focus first."""
-        self.value(f"document.querySelector({json.dumps(into)}).focus()")
-        for mark in text:
-            known: dict[str, object] = {"text": mark, "key": mark}
-            if mark == "\r":
-                known = {"text": mark, "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
-            self.do("Input.dispatchKeyEvent", type="keyDown", **known)
-            self.do("Input.dispatchKeyEvent", type="keyUp", **{**known, "text": ""})
+        self.page.locator(into).first.focus()
+        self.page.keyboard.type(text)
 
     def click(self, selector: str) -> None:
         """Click into the middle of what a selector names, once it is there, stands still, and nothing lies above it."""
-        asked = f"({_PLACE})({json.dumps(selector)})"
-        middle: list[float] | None = None
-
-        def is_reachable() -> bool:
-            nonlocal middle
-            middle = self.value(asked)
-            return middle is not None
-
-        self.until(is_reachable, lambda: f"{selector} can be clicked: {self.text}")
-        assert middle is not None
-        for kind in ("mousePressed", "mouseReleased"):
-            self.do(
-                "Input.dispatchMouseEvent", type=kind, x=middle[0], y=middle[1], button="left", clickCount=1
-            )
+        self.page.locator(selector).first.click()
 
     @property
     def text(self) -> str:
         """All that the page shows as text."""
-        return str(self.value("document.body.innerText"))
+        return self.page.inner_text("body")
 
     def until_text(self, text: str) -> str:
         """Return what the page shows once a text is in it."""
-        self.until(lambda: text in self.text, lambda: f"{text!r}; {self.text!r} {self.console}")
-        return self.text
+        return self._until_part(text, "document.body.innerText")
 
     @property
     def shown(self) -> str:
@@ -123,8 +92,17 @@ class Browser:
 
     def until_shown(self, text: str) -> str:
         """Return what the terminal shows once a text is in it."""
-        self.until(lambda: text in self.shown, lambda: f"{text!r}; {self.shown!r} {self.console}")
-        return self.shown
+        return self._until_part(text, _SHOWN)
+
+    def _until_part(self, text: str, whole: str) -> str:
+        """Return what an expression is once a text is in it, asked in the page."""
+        asked = f"(text) => {{ const whole = {whole}; return whole.includes(text) && {{whole}}; }}"
+        try:
+            found = self.page.wait_for_function(asked, arg=text, polling=_POLLED_MS)
+        except Exception as error:
+            error.add_note(f"not there: {text!r} in {self.value(whole)!r} {self.console}")
+            raise
+        return str(found.json_value()["whole"])
 
     def until(self, is_so: Callable[[], object], what: Callable[[], str] = lambda: "this") -> None:
         """Wait until something is so."""
@@ -134,61 +112,94 @@ class Browser:
             time.sleep(0.02)
 
     def do(self, method: str, **words: object) -> dict[str, Any]:
-        """Send one command of the DevTools protocol and return its result; take note of what the page says meanwhile."""
-        self._count += 1
-        self._devtools.send(json.dumps({"id": self._count, "method": method, "params": words}))
-        while True:
-            message = json.loads(self._devtools.recv(timeout=PATIENCE_S))
-            if message.get("method") == "Log.entryAdded":
-                self.console.append(message["params"]["entry"]["text"])
-            if message.get("id") == self._count:
-                assert "error" not in message, f"{method} {words}: {message['error']}"
-                result: dict[str, Any] = message["result"]
-                return result
+        """Send one command of the DevTools protocol and return its result."""
+        result: dict[str, Any] = self._devtools.send(method, words)
+        return result
+
+
+class Chromium:
+    """One running Chromium, which has windows that know nothing of each other."""
+
+    def __init__(self, program: "Program") -> None:
+        """Take a started one."""
+        self._program = program
+
+    @contextlib.contextmanager
+    def window(
+        self,
+        *,
+        size: tuple[int, int] = (1280, 720),
+        is_phone: bool = False,
+        colours: Literal["light", "dark"] = "light",
+        script: str = "",
+    ) -> Iterator[Browser]:
+        """Yield a new window.
+
+        Args:
+            size: Its width and height, in pixels.
+            is_phone: Lay pages out as a phone does, which knows their `viewport`.
+            colours: What the system is set to.
+            script: What each of its pages runs before its own scripts.
+        """
+        context = self._program.new_context(
+            viewport={"width": size[0], "height": size[1]}, is_mobile=is_phone, color_scheme=colours
+        )
+        context.set_default_timeout(PATIENCE_S * 1000)
+        if script:
+            context.add_init_script(script)
+        try:
+            yield Browser(context.new_page())
+        finally:
+            context.close()
 
 
 @contextlib.contextmanager
-def browser(folder: Path, *, required_by: str = "OUTLIVE_REQUIRE_PROGRAMS") -> Iterator[Browser]:
-    """Yield a browser that nobody has used; skip the test where there is none, unless the variable forbids that."""
+def chromium() -> Iterator[Chromium]:
+    """Yield a browser that nobody has used; skip the test where there is none, unless OUTLIVE_REQUIRE_PROGRAMS forbids that.
+
+    The thread counts as one that runs an event loop until it has ended: `asyncio.run` refuses there.
+    """
     program = shutil.which("chromium") or shutil.which("google-chrome")
     reason = None if program else "no browser is installed (Debian: apt-get install chromium)"
-    skip_or_fail(reason, required_by=required_by)
-    assert program is not None
-    words = [program, *_WORDS, f"--user-data-dir={folder / 'profile'}", "about:blank"]
-    with (folder / "browser.log").open("wb") as log:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    try:
-        with connect(_address(folder / "profile/DevToolsActivePort"), max_size=None) as devtools:
-            opened = Browser(devtools)
-            for domain in ("Page", "Runtime", "Log"):
-                opened.do(f"{domain}.enable")
-            yield opened
-    except AssertionError as error:
-        error.add_note((folder / "browser.log").read_text(errors="replace")[-2000:])
-        raise
-    finally:
-        process.terminate()
+    if importlib.util.find_spec("playwright") is None:
+        reason = "Playwright is not installed: scripts/browser.sh"
+    skip_or_fail(reason, required_by="OUTLIVE_REQUIRE_PROGRAMS")
+    api = importlib.import_module("playwright.sync_api")
+    api.expect.set_options(timeout=PATIENCE_S * 1000)
+    with api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=program, args=_WORDS)
         try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            yield Chromium(running)
+        finally:
+            running.close()
 
 
-def _address(told: Path) -> str:
-    """Return the address of the first window's DevTools, once the browser has written its port down."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        with contextlib.suppress(OSError, ValueError, LookupError):
-            connection = http.client.HTTPConnection(
-                "127.0.0.1", int(told.read_text().splitlines()[0]), timeout=5
-            )
-            with contextlib.closing(connection):
-                connection.request("GET", "/json/list")
-                windows = json.load(connection.getresponse())
-            return next(str(one["webSocketDebuggerUrl"]) for one in windows if one["type"] == "page")
-        assert time.monotonic() < deadline, "the browser did not come up"
-        time.sleep(0.02)
+@contextlib.contextmanager
+def browser(*, script: str = "") -> Iterator[Browser]:
+    """Yield the only window of a browser of its own."""
+    with chromium() as running, running.window(script=script) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="package")
+def running_chromium() -> Iterator[Chromium]:
+    """A browser; it ends with the folder's tests, since no event loop can run beside it."""
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def window(running_chromium: Chromium) -> Iterator[Browser]:
+    """A window that has seen nothing yet."""
+    with running_chromium.window() as opened:
+        yield opened
+
+
+@pytest.fixture
+def phone(running_chromium: Chromium) -> Iterator[Browser]:
+    """A window as small as a phone's, which lays pages out as one does."""
+    with running_chromium.window(size=(375, 700), is_phone=True) as opened:
+        yield opened
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser, browser
+from tests.support.browsing import Browser, Chromium
 from tests.support.server import OutliveServer
 from tests.web.opened import WITHOUT_WEBGL, open_page, start_shell
 
@@ -15,19 +15,13 @@ pytestmark = pytest.mark.thorough
 _SIZE = "(() => { const rows = document.querySelectorAll('.xterm-rows > div'); return rows.length; })()"
 
 
-@pytest.fixture(scope="module")
-def windows(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, Browser]]:
-    """Two browsers, of which the second has a smaller window."""
-    with browser(tmp_path_factory.mktemp("one")) as one, browser(tmp_path_factory.mktemp("two")) as two:
-        for each, width in ((one, 900), (two, 500)):
-            each.do("Page.addScriptToEvaluateOnNewDocument", source=WITHOUT_WEBGL)
-            each.do(
-                "Emulation.setDeviceMetricsOverride",
-                width=width,
-                height=700,
-                deviceScaleFactor=1,
-                mobile=False,
-            )
+@pytest.fixture
+def windows(running_chromium: Chromium) -> Iterator[tuple[Browser, Browser]]:
+    """Two windows that share nothing, of which the second is smaller."""
+    with (
+        running_chromium.window(script=WITHOUT_WEBGL, size=(900, 700)) as one,
+        running_chromium.window(script=WITHOUT_WEBGL, size=(500, 700)) as two,
+    ):
         yield one, two
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser
+from tests.support.browsing import Browser, Chromium
 from tests.support.server import OutliveServer
 from tests.web.opened import WITHOUT_WEBGL, open_page, start_shell
 
@@ -13,11 +13,10 @@ pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture
-def viewer(window: Browser) -> Iterator[Browser]:
-    """The window, whose pages draw terminals by elements."""
-    script = window.do("Page.addScriptToEvaluateOnNewDocument", source=WITHOUT_WEBGL)
-    yield window
-    window.do("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+def viewer(running_chromium: Chromium) -> Iterator[Browser]:
+    """A window whose pages draw terminals by elements."""
+    with running_chromium.window(script=WITHOUT_WEBGL) as opened:
+        yield opened
 
 
 @pytest.mark.promise("U.terminal")

@@ -1,10 +1,11 @@
-"""Fixtures: xterm.js terminals, and servers to look at."""
+"""Fixtures: xterm.js terminals, a Chromium for pages, and servers to look at."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.browsing import running_chromium
 from tests.xterm.emulating import OpenEmulator, emulators
 
 

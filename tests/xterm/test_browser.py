@@ -10,7 +10,7 @@ import pytest
 from tests.attacks.attacking import Requests
 from tests.docs.pages import blocks, page, section
 from tests.house.sources import ROOT
-from tests.support.browsing import Browser, browser, pages
+from tests.support.browsing import Browser, Chromium, pages
 from tests.support.server import OutliveServer, run_outlive
 from tests.terminal_socket.viewing import written
 from tests.vscode.installed import skip_or_fail
@@ -36,10 +36,9 @@ window.WebSocket = class extends WebSocket {
 
 
 @pytest.fixture
-def shown(tmp_path: Path) -> Iterator[Browser]:
-    """A browser whose pages count what they fetch."""
-    with browser(tmp_path, required_by=_REQUIRED) as opened:
-        opened.do("Page.addScriptToEvaluateOnNewDocument", source=_WATCHED)
+def shown(running_chromium: Chromium) -> Iterator[Browser]:
+    """A window whose pages count what they fetch."""
+    with running_chromium.window(script=_WATCHED) as opened:
         yield opened
 
 
