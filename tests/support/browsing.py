@@ -79,7 +79,7 @@ class Browser:
     @property
     def text(self) -> str:
         """All that the page shows as text."""
-        return self.page.inner_text("body")
+        return str(self.page.inner_text("body"))
 
     def until_text(self, text: str) -> str:
         """Return what the page shows once a text is in it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser, browser
+from tests.support.browsing import Browser, Chromium
 from tests.support.server import OutliveServer
 from tests.web.opened import open_page
 
@@ -121,12 +121,12 @@ def test_a_process_is_signalled_named_tagged_and_run_again(
 
 @pytest.mark.promise("U.list", "S0.19.events")
 def test_what_one_page_renames_every_page_shows(
-    window: Browser, own_server: OutliveServer, tmp_path: Path
+    window: Browser, running_chromium: Chromium, own_server: OutliveServer
 ) -> None:
     asking = Requests(own_server)
     asking.start("true", name="ended")
     asking.start("sleep 60", name="lives")
-    with browser(tmp_path) as other:
+    with running_chromium.window() as other:
         for each in (window, other):
             open_page(each, own_server)
             each.until_text("2 shown")
