@@ -13,6 +13,8 @@ SENTENCES: Mapping[str, str] = {
     "T.readonly": "What a viewer types that only looks is dropped, and the connection goes on.",
     "T.hold": "Of the viewers that take part one holds the terminal and types; others look, may take over, and what goes away lets go.",
     "T.hold.others": "Viewers that say nothing of `hold` type and resize as ever, and get no message that they do not know.",
+    "T.ahead": "A viewer that says ahead=N is sent at most N bytes that it has not acknowledged; without it nothing is waited for.",
+    "T.lag": "A viewer that says lag=N and falls further behind goes on near the end, at a line, knows how much was left out, and how to set its modes.",
     "T.control": "outlive.terminal.v1 tells hello, cursor, gap, exited and closed, and takes resize, signal, eof and where.",
     "T.end": "A process that has ended gives the rest of its output, then how it ended, and the connection closes with 1000.",
     "T.screen": "vim, less and top look the same in xterm.js before and after a reconnect by cursor.",

@@ -76,6 +76,12 @@ class Seen:
         await self.until(lambda: any(one["type"] == kind for one in self.messages))
         return [one for one in self.messages if one["type"] == kind][-1]
 
+    async def until_told_anew(self, kind: str) -> dict[str, Any]:
+        """Take frames until there is one more message of a kind; return it."""
+        before = len(self.messages)
+        await self.until(lambda: any(one["type"] == kind for one in self.messages[before:]))
+        return [one for one in self.messages if one["type"] == kind][-1]
+
     async def until_over(self) -> tuple[int | None, str | None]:
         """Take everything; return how the connection was closed."""
         with anyio.fail_after(PATIENCE_S * 2):

@@ -19,6 +19,7 @@ from msgspec import Meta
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest, ProtocolViolation
 
+LEAST_BOUND_BYTES = 4096  # of `ahead` and `lag`: less would be a message for each line
 _Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
 
 
@@ -54,8 +55,20 @@ class Release(msgspec.Struct, frozen=True, tag_field="type", tag="release"):
     """The viewer lets go of the terminal."""
 
 
+class AckMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="ack"):
+    """The viewer has drawn so many bytes more of the output; for those that bound what is sent ahead."""
+
+    bytes: Annotated[int, Meta(ge=0)]
+
+
+class LagBound(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="lag"):
+    """From now on the viewer skips when it is more than so many bytes behind the output's end; null: never."""
+
+    bytes: Annotated[int, Meta(ge=LEAST_BOUND_BYTES)] | None
+
+
 # What viewers send.
-ClientMessage = ResizeMessage | SendSignal | EndOfFile | Where | TakeHold | Release
+ClientMessage = ResizeMessage | SendSignal | EndOfFile | Where | TakeHold | Release | AckMessage | LagBound
 
 
 class HelloMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="hello"):
@@ -87,6 +100,17 @@ class GapMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", ta
     stream: Literal["stdout", "stderr"]
     first: int = msgspec.field(name="from")
     last: int = msgspec.field(name="to")
+    cursor: str
+
+
+class Skipped(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="skipped"):
+    """The viewer was further behind than it wants to be: `bytes` of output are left out, and it goes on at `cursor`, near the end.
+
+    `modes` is to be written to the terminal before that: what the skipped output has switched (`protocols.terminal.carried_modes`).
+    """
+
+    bytes: int
+    modes: str
     cursor: str
 
 
@@ -137,7 +161,16 @@ class Notice(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="n
 
 # What the server sends.
 ServerMessage = (
-    HelloMessage | CursorReport | GapMessage | Redacted | Exited | Closed | HolderMessage | Resized | Notice
+    HelloMessage
+    | CursorReport
+    | GapMessage
+    | Skipped
+    | Redacted
+    | Exited
+    | Closed
+    | HolderMessage
+    | Resized
+    | Notice
 )
 
 # Made once: `type` selects the struct, and unknown members are skipped.
@@ -187,6 +220,7 @@ class Opening:
     """Where to begin (None: with the newest history), whether to look only, the window's size, and if secrets are shown.
 
     `hold`: None does not take part in holding the terminal; "watch" does, "free" holds it if no viewer does, "over" in any case.
+    `ahead`, `lag`: the most bytes that are sent before they are acknowledged, and that the viewer is behind; None: any number.
     """
 
     cursor: Cursor | None = None
@@ -194,6 +228,8 @@ class Opening:
     raw: bool = False
     size: tuple[int, int] | None = None  # rows, columns
     hold: Literal["watch", "free", "over"] | None = None
+    ahead: int | None = None
+    lag: int | None = None
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> "Opening":
@@ -209,6 +245,8 @@ class Opening:
             raw=_switch(query, "raw"),
             size=_size(query),
             hold=_hold(query.get("hold", "")),
+            ahead=_bound(query, "ahead"),
+            lag=_bound(query, "lag"),
         )
 
 
@@ -239,6 +277,16 @@ def _size(query: Mapping[str, str]) -> tuple[int, int] | None:
         return None
     # One of them alone is refused by the other's check.
     return _cells("rows", rows), _cells("cols", cols)
+
+
+def _bound(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name, "")
+    if not text:
+        return None
+    # Eighteen digits are less than 2^63.
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= LEAST_BOUND_BYTES):
+        raise InvalidRequest("invalid_params", f"{name} is a number of bytes, at least {LEAST_BOUND_BYTES}.")
+    return int(text)
 
 
 def _cells(name: str, text: str) -> int:

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.frontends.terminal import terminal_output as showing_module
+from outlive.frontends.terminal.flow import Flow
 from outlive.frontends.terminal.terminal_output import TerminalOutput
 from outlive.protocols.keeper import Flags, Phase
-from outlive.protocols.terminal_messages import Notice
+from outlive.protocols.terminal_messages import Notice, Where
 from outlive.protocols.websocket_frames import TEXT, split_frames
 from tests.frontends.jsonrpc.following import WrittenProcess
 
@@ -31,13 +32,20 @@ class _Screen:
     """Takes turns of a `TerminalOutput` and reads its frames as a client does."""
 
     def __init__(
-        self, written: WrittenProcess, cursor: Cursor = BEGINNING, *, controlled: bool = True
+        self,
+        written: WrittenProcess,
+        cursor: Cursor = BEGINNING,
+        *,
+        controlled: bool = True,
+        flow: Flow | None = None,
     ) -> None:
         self.ends = 0
         self.output = b""
         self.messages: list[dict[str, Any]] = []
         process = written.process
-        self.showing = TerminalOutput(process, process.log, cursor, is_controlled=controlled, over=self._over)
+        self.showing = TerminalOutput(
+            process, process.log, cursor, is_controlled=controlled, flow=flow or Flow(), over=self._over
+        )
 
     def _over(self) -> None:
         self.ends += 1
@@ -79,7 +87,7 @@ def test_any_writes_turns_and_reconnects_give_every_byte_once(
             elif step == "turn":
                 screen.turn()
             elif step == "where":
-                screen.showing.report_cursor()
+                screen.showing.obey(Where())
                 screen.turn()
                 if controlled:
                     assert screen.messages[-1] == {
@@ -170,13 +178,13 @@ def test_what_waits_to_be_said_is_bounded() -> None:
         screen = _Screen(written)
         for number in range(1000):
             screen.showing.notice(Notice(reason=f"r{number}", message="m", about="input"))
-            screen.showing.report_cursor()
+            screen.showing.obey(Where())
         screen.turn()
         assert screen.kinds.count("notice") == 16
         assert screen.kinds.count("cursor") == 1
         plain = _Screen(written, controlled=False)
         plain.showing.notice(Notice(reason="r", message="m", about="input"))
-        plain.showing.report_cursor()
+        plain.showing.obey(Where())
         assert plain.turn() is False
         assert plain.messages == []
         assert (plain.showing.has_partial, plain.showing.show_partial()) == (False, b"")

@@ -108,6 +108,8 @@ class TerminalFrontend:
             is_readonly=opening.readonly or access.scope < Scope.RUN,
             size=opening.size,
             hold=opening.hold if is_controlled else None,
+            ahead=opening.ahead if is_controlled else None,
+            lag=opening.lag if is_controlled else None,
         )
 
     async def _refuse(self, websocket: WebSocket, owner: Owner, error: OutliveError) -> None:

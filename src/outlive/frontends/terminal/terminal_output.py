@@ -1,7 +1,8 @@
 """The next frames for one viewer: `TerminalOutput`, a cursor on a process's log. `server.sender` decides when they are sent.
 
 Nothing is queued: a turn reads at most 64 KiB from the log at the cursor and returns frames. Control messages beside the output
-are kept once of each kind, so that a viewer that asks much and reads nothing costs no memory.
+are kept once of each kind, so that a viewer that asks much and reads nothing costs no memory. How much may be sent, and when a
+viewer skips to near the end, is decided by `Flow`; what is skipped stays in the log, so that a skip costs a move of the cursor.
 
 `newest_history` is the start of a viewer that names no cursor: the newest 256 KiB, from a place where no escape sequence is cut.
 """
@@ -12,27 +13,66 @@ from outlive.core.cursor import Cursor
 from outlive.core.process import ProcessRecord
 from outlive.core.redactions import Redactions
 from outlive.engine import Process
+from outlive.frontends.terminal.flow import Flow
+from outlive.protocols.terminal.carried_modes import LONGEST_BYTES, CarriedModes
 from outlive.protocols.terminal_messages import (
     CONTEXT_BYTES,
     LOOK_BYTES,
+    AckMessage,
     Closed,
     CursorReport,
     Exited,
     GapMessage,
     HolderMessage,
+    LagBound,
     Notice,
     Redacted,
     Resized,
     ServerMessage,
+    Skipped,
+    Where,
     encode_message,
     sane_start,
 )
 from outlive.protocols.websocket_frames import binary_frame, text_frame
-from outlive.store.output_log import OutputChunk, OutputLog
+from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
 
 _TURN_BYTES = 64 * 1024  # at most so much stays in the server's send buffer for a viewer that stops reading
 _REPORTED_BYTES = 256 * 1024  # of output between two cursor messages
 _MOST_NOTICES = 16  # notices that wait for a viewer that does not read
+# Of what is skipped so much is looked through for modes: its beginning, where a program that was just started takes the screen over, and
+# its end. 68 turns of 0.2 ms, of 1 ms where each word has a colour.
+_BEGINNING_BYTES = 1024 * 1024
+_END_BYTES = 16 * 1024 * 1024
+
+
+class _Skip:
+    """One skip on its way: a part of what is left out is looked through in each turn. A terminal has one stream."""
+
+    __slots__ = ("_at", "_left_out", "_log", "modes", "target")
+
+    def __init__(self, log: OutputLog, cursor: Cursor, target: Cursor) -> None:
+        """Skip from `cursor` to `target`; the sequence that `cursor` stands in is looked at, too."""
+        self._log = log
+        self._at = max(0, cursor.stdout - LONGEST_BYTES)
+        self._left_out = range(self._at + _BEGINNING_BYTES, target.stdout - _END_BYTES)  # mostly empty
+        self.modes = CarriedModes()
+        self.target = target
+
+    def turn(self) -> bool:
+        """Look through one piece; return whether there is more. Costs one pread(2)."""
+        if self._at in self._left_out:
+            self._at = self._left_out.stop
+            self.modes.leave_out()
+        size = min(MAX_PREAD_BYTES, self.target.stdout - self._at)
+        data = self._log.pread(0, size, self._at) if size > 0 else b""
+        self.modes.take(data)
+        self._at += len(data)
+        gap = None if data else self._log.gap(0)
+        if gap is not None and gap[0] <= self._at < gap[1]:
+            self._at = gap[1]
+            return True
+        return bool(data)
 
 
 class TerminalOutput:
@@ -49,6 +89,7 @@ class TerminalOutput:
 
     __slots__ = (
         "_counts",
+        "_flow",
         "_holder",
         "_is_controlled",
         "_log",
@@ -56,6 +97,7 @@ class TerminalOutput:
         "_over",
         "_redactions",
         "_reported_at",
+        "_skip",
         "_until",
         "_wants_cursor",
         "_window",
@@ -72,6 +114,7 @@ class TerminalOutput:
         cursor: Cursor,
         *,
         is_controlled: bool,
+        flow: Flow,
         over: Callable[[], None],
     ) -> None:
         """Show a process's output.
@@ -81,6 +124,7 @@ class TerminalOutput:
             log: Its output, with or without its secrets.
             cursor: The position to begin at.
             is_controlled: Whether control messages are sent.
+            flow: How much is sent; without control messages it has no bounds.
             over: Called in the turn that returns the last message.
         """
         self.process = process
@@ -88,6 +132,8 @@ class TerminalOutput:
         self.is_completed = self.is_over = False
         self._log = log
         self._is_controlled = is_controlled
+        self._flow = flow
+        self._skip: _Skip | None = None
         self._over = over
         self._redactions = Redactions()
         self._notices: dict[tuple[str, str], Notice] = {}
@@ -111,9 +157,15 @@ class TerminalOutput:
         """Never called: there are no partial lines."""
         return b""
 
-    def report_cursor(self) -> None:
-        """Have the cursor reported in the next turn."""
-        self._wants_cursor = True
+    def obey(self, message: Where | AckMessage | LagBound) -> None:
+        """Do, in the next turn, what a viewer asks about the output that it gets."""
+        match message:
+            case Where():
+                self._wants_cursor = True
+            case AckMessage(bytes=count):
+                self._flow.acknowledged(count)
+            case LagBound(bytes=most):
+                self._flow.allow_lag(most)
 
     def report_holder(self, message: HolderMessage) -> None:
         """Have it reported in the next turn which viewer holds the terminal; the newest message counts. From then on sizes are, too."""
@@ -133,31 +185,65 @@ class TerminalOutput:
             self.process.is_complete,
             self.process.is_closed,
         )
+        if self._is_skipping():
+            return b"", True
         frames: list[bytes] = []
+        self._say_skipped(frames)
         before = self.cursor
-        self._read(frames)
+        # Held: what was sent has to be acknowledged first, and that wakes the sender. Then nothing is read, and no end is reported.
+        room = self._flow.room(_TURN_BYTES)
+        is_held = not room and not _has_reached(self.cursor, self._total())
+        if room:
+            self._read(frames, room)
         has_moved = self.cursor != before
         is_behind = has_moved and not _has_reached(self.cursor, self._total())
-        if is_complete and not self.is_completed:
+        if is_complete and not (self.is_completed or is_held):
             self._complete(frames, has_moved=has_moved)
         self._say_rest(frames)
-        if self.is_completed and (not self._is_controlled or (is_closed and not is_behind)):
+        is_last = is_closed and not (is_behind or is_held)
+        if self.is_completed and (not self._is_controlled or is_last):
             self._say(frames, Closed(cursor=str(self.cursor)))
             self.is_over = True
             self._over()
         return b"".join(frames), is_behind and not self.is_over
 
+    def _is_skipping(self) -> bool:
+        """Whether a skip is on its way, or begins now, because the viewer is too far behind; then nothing is sent in this turn."""
+        if self._skip is None:
+            kept = self._flow.kept_after_skip(self.cursor, self._total())
+            # Without room nothing could follow: a viewer that draws would be sent one `skipped` after the other.
+            if kept is None or not self._flow.room(1):
+                return False
+            newest = newest_history(self._log, kept)
+            target = Cursor(max(newest.stdout, self.cursor.stdout), max(newest.stderr, self.cursor.stderr))
+            if target == self.cursor:
+                return False  # the rest is held back as the beginning of a secret, or no longer on the disk
+            self._skip = _Skip(self._log, self.cursor, target)
+        return self._skip.turn()
+
+    def _say_skipped(self, frames: list[bytes]) -> None:
+        """Move to where a skip leads, once what it leaves out was looked through."""
+        if self._skip is None:
+            return
+        before, self.cursor = self.cursor, self._skip.target
+        count = self.cursor.stdout + self.cursor.stderr - before.stdout - before.stderr
+        modes = self._skip.modes.sequences().decode("ascii")
+        self._skip = None
+        self._reported_at = self.cursor
+        self._say(frames, Skipped(bytes=count, modes=modes, cursor=str(self.cursor)))
+
     def _total(self) -> Cursor:
         return Cursor(self.process.status.stdout_bytes, self.process.status.stderr_bytes)
 
-    def _read(self, frames: list[bytes]) -> None:
+    def _read(self, frames: list[bytes], most: int) -> None:
         pieces: list[bytes] = []
         redacted = 0
-        for chunk in self._log.read(self.cursor, _TURN_BYTES):
+        for chunk in self._log.read(self.cursor, most):
             self.cursor = OutputChunk.after(self.cursor, (chunk,))
             redacted += self._redactions.count(chunk.stream, chunk.offset, chunk.end, chunk.hidden)
             if not chunk.is_gap:
                 pieces.append(chunk.data)
+                self._flow.sent(len(chunk.data))
                 continue
             _flush(frames, pieces)
             self._say_gap(frames, chunk.stream, chunk.offset, chunk.end)
@@ -240,13 +326,13 @@ def _exited(record: ProcessRecord, cursor: Cursor) -> Exited:
 HISTORY_BYTES = 256 * 1024  # some thousand lines: about as much as a terminal emulator scrolls back
 
 
-def newest_history(log: OutputLog) -> Cursor:
-    """Return a cursor at most 256 KiB before the end. Costs two reads of 48 KiB, and at most 3 ms to scan them.
+def newest_history(log: OutputLog, most: int = HISTORY_BYTES) -> Cursor:
+    """Return a cursor at most `most` bytes before the end. Costs two reads of 48 KiB, and at most 3 ms to scan them.
 
     Raises:
         StoreCorrupt: The disk does not return the bytes.
     """
-    wanted = log.tail_cursor(HISTORY_BYTES)
+    wanted = log.tail_cursor(most)
     return Cursor(_sane(log, 0, wanted.stdout), _sane(log, 1, wanted.stderr))
 
 

@@ -18,14 +18,17 @@ from outlive.core.errors import AccessDenied, InvalidState, OutliveError
 from outlive.core.lifecycle import signal_number
 from outlive.core.process import ProcessRecord
 from outlive.engine import AuditedControls, Engine, Process
+from outlive.frontends.terminal.flow import Flow
 from outlive.frontends.terminal.holds import TerminalHolds
 from outlive.frontends.terminal.terminal_output import TerminalOutput
 from outlive.frontends.terminal.typed_input import TypedInput
 from outlive.protocols.terminal_messages import (
+    AckMessage,
     ClientMessage,
     EndOfFile,
     HelloMessage,
     HolderMessage,
+    LagBound,
     Notice,
     Release,
     ResizeMessage,
@@ -65,6 +68,8 @@ class View:
     is_readonly: bool
     size: tuple[int, int] | None
     hold: Literal["watch", "free", "over"] | None  # None: it takes no part in holding the terminal
+    ahead: int | None = None  # None: as much is sent as the socket takes
+    lag: int | None = None  # None: it skips nothing
 
 
 class Viewer:
@@ -99,7 +104,12 @@ class Viewer:
             is_gone=lambda: outbox.is_closed,
         )
         self.output = TerminalOutput(
-            view.process, view.log, view.cursor, is_controlled=view.is_controlled, over=self._finish
+            view.process,
+            view.log,
+            view.cursor,
+            is_controlled=view.is_controlled,
+            flow=Flow(ahead_bytes=view.ahead, lag_bytes=view.lag),
+            over=self._finish,
         )
         self._follower = Sender(
             self.output, outbox, spawn=self._spawn, fail=self._fail, shows_partial=False, reads=True
@@ -211,8 +221,8 @@ class Viewer:
         try:
             message = decode_message(text)
             about = kind_of(message)
-            if isinstance(message, Where):
-                self.output.report_cursor()
+            if isinstance(message, Where | AckMessage | LagBound):
+                self.output.obey(message)  # no act: viewers that only look may ask for it
                 self._follower.kick()
                 return
             if self._view.is_readonly:
@@ -253,7 +263,7 @@ class Viewer:
             case EndOfFile():
                 await self._keyboard.flushed()
                 await acting.control(process, CloseInput())
-            case Where() | TakeHold() | Release():
+            case Where() | AckMessage() | LagBound() | TakeHold() | Release():
                 raise AssertionError("this was answered before")
 
     def _report(self, about: str, error: OutliveError) -> None:
