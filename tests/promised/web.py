@@ -23,6 +23,7 @@ SENTENCES: Mapping[str, str] = {
     "U.settings": "The page shows the settings in effect and what a check finds to callers with the scope admin alone, and which other servers are reached.",
     "U.accessible": "No view has a finding that axe-core calls serious or critical, light or dark, wide or 375 px wide, where nothing is wider than the screen.",
     "U.terminal": "The page opens terminals, and goes on at the exact byte when the server was killed; a page of the scope read types nothing.",
+    "U.terminal.flood": "In a flood the page shows the effect of Ctrl-C behind little output; what it did not draw it names, and links to in the log.",
     "U.terminal.hold": "Of several pages that show a terminal one types; others see it in its size, take over, and are handed back to, also after a kill.",
     "U.terminal.drop": "A file that is dropped on a terminal lies in its process's working folder, and its quoted path is typed without Enter.",
     "U.playback": "The page plays a terminal as it looked, faster if asked for, stands still, and goes to any time; the address keeps the time.",

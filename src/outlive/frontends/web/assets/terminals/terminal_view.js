@@ -4,6 +4,7 @@ import { place } from "../base/address.js";
 import { Controls } from "../base/controls.js";
 import { processOf, version } from "../base/processes.js";
 import { link, scope } from "../base/rpc.js";
+import { MarkedDrawing } from "./marked_drawing.js";
 import { drawIn } from "./terminal_drawing.js";
 import { Screen } from "./terminal_screen.js";
 import { TerminalSearch, isSearching, searchWith } from "./terminal_search.js";
@@ -11,7 +12,7 @@ import { FONT_PX, GivenSizes, fontFor } from "./terminal_size.js";
 import { Uploads, takeDrops } from "./terminal_upload.js";
 import { attach } from "./terminal_wire.js";
 import { html, signal } from "../base/ui.js";
-import { stateOf, toneOf } from "../base/words.js";
+import { size, stateOf, toneOf } from "../base/words.js";
 
 /** @typedef {ReturnType<typeof attach>} Attached */
 
@@ -26,6 +27,8 @@ const KEYS = /** @type {const} */ ([
 const said = signal("");
 /** Who holds the terminal: this viewer, another one, or none; and how many look at it here. */
 const holding = signal({ holder: "none", viewers: 1 });
+/** Output that was not drawn, since the terminal was opened: how much, and where the newest part of it begins. */
+const skipped = signal({ bytes: 0, at: 0 });
 /** @type {{attached: Attached, focus: () => void} | null} */
 let current = null;
 
@@ -38,6 +41,7 @@ export function TerminalView() {
       ${process && html`<span class=${`state ${toneOf(process)}`}>${stateOf(process)}</span> <b>${process.name ?? process.short_id ?? id.slice(-6)}</b>
         <code class="command" title=${process.command}>${process.command}</code> <a href=${`#/log/${id}`}>Output</a> <a href=${`#/playback/${id}`}>Play</a> <${Controls} process=${process} />`}
       <span role="status">${said.value}</span>
+      ${skipped.value.bytes > 0 && html`<span class="skipped">${size(skipped.value.bytes)} skipped, <a href=${`#/log/${id}?at=${skipped.value.at}`}>Output</a> has all</span>`}
       <${Holder} />
       <button onClick=${() => (isSearching.value = !isSearching.value)} aria-pressed=${isSearching.value}>Search</button>
       ${scope.value !== "read" && html`<span class="keys">${KEYS.map(([name, bytes]) => html`<button onClick=${() => {
@@ -77,6 +81,7 @@ async function show(id, element) {
   // A value that changes while effects run would draw the page in their middle, and run this one twice.
   await null;
   said.value = "Connecting";
+  skipped.value = { bytes: 0, at: 0 };
   const readonly = scope.value === "read";
   const [{ terminal, fit }, { SearchAddon }] = await Promise.all([drawIn(element, { readonly }), import("../vendor/addon-search.mjs")]);
   const searching = new SearchAddon();
@@ -89,6 +94,7 @@ async function show(id, element) {
     isSearching.value = true;
     return false;
   });
+  const drawing = new MarkedDrawing(terminal);
   const given = new GivenSizes();
   holding.value = { holder: "none", viewers: 1 };
   /** The size that the terminal has. @type {import("./terminal_size.js").Size | null} */
@@ -113,7 +119,11 @@ async function show(id, element) {
   const attached = attach(
     id,
     {
-      write: (bytes, done) => terminal.write(bytes, done),
+      write: (bytes, done) => drawing.write(bytes, done),
+      skip({ bytes, modes, at }, done) {
+        drawing.skip(modes, `[${size(bytes)} skipped, Output has all]`, done);
+        skipped.value = { bytes: skipped.value.bytes + bytes, at };
+      },
       size: () => ({ rows: terminal.rows, cols: terminal.cols }),
       hear(message) {
         // Lines of a process without a terminal end with a bare newline.
