@@ -16,6 +16,7 @@ SENTENCES: Mapping[str, str] = {
     "U.search": "The page searches all output its caller may read, shows matches as they are found, stops when told to, keeps the query in its address, and leads to the byte.",
     "U.approvals": "The page shows what waits for approval, as it would run, and approves exactly that or denies it with a sentence; for admins alone.",
     "U.questions": "The page shows what waits for input and sends an answer to the process alone; a password is shown nowhere.",
+    "U.questions.hidden": "A page that is hidden does not ask whether a question that it shows was answered.",
     "U.timeline": "The page shows a day or an hour as one sentence, what failed first, and a bar for each process; times without a server are marked; day, hour and project are in the address.",
     "U.machine": "The page shows starts, failures and output over time and by project, as charts and tables, what lives takes, and what takes the disk.",
     "U.audit": "The page shows what the audit log says of a process, to callers with the scope admin alone.",

@@ -70,6 +70,36 @@ def test_an_idle_shell_is_no_question_and_what_asks_in_it_is(
     assert "it was Y" in asking.output(shell)
 
 
+@pytest.mark.promise("U.questions.hidden")
+def test_a_hidden_page_does_not_look_whether_a_question_was_answered(
+    window: Browser, own_server: OutliveServer
+) -> None:
+    asking = Requests(own_server)
+    clock = asking.start("while sleep 0.1; do echo; done")["process_id"]
+    process_id = asking.start("read -p 'your name? '", name="curious", pty=True, stdin="pipe")["process_id"]
+    open_page(window, own_server)
+    window.value("location.hash = '#/questions'")
+    window.until_text("your name?")
+    window.value("""window.asked = [];
+        const had = WebSocket.prototype.send;
+        WebSocket.prototype.send = function (text) { window.asked.push(String(text)); return had.call(this, text); };
+        Object.defineProperty(document, 'hidden', {get: () => window.isHidden, configurable: true})""")
+
+    def pass_lines(count: int) -> None:
+        before = asking("GET", f"/v1/processes/{clock}").body["stdout_bytes"]
+        window.until(lambda: asking("GET", f"/v1/processes/{clock}").body["stdout_bytes"] >= before + count)
+
+    window.until(lambda: window.value("asked.length") >= 2)  # it looks each second
+    window.value("window.isHidden = true")
+    pass_lines(12)  # what was on its way is answered
+    window.value("asked.length = 0")
+    pass_lines(25)
+    assert window.value("asked") == []
+    asking("POST", f"/v1/processes/{process_id}/signal", body={"signal": "KILL"})
+    window.value("window.isHidden = false; document.dispatchEvent(new Event('visibilitychange'))")
+    window.until_text("Nothing waits for input.")
+
+
 @pytest.mark.promise("U.questions")
 def test_a_page_that_only_looks_types_nothing(window: Browser, own_server: OutliveServer) -> None:
     Requests(own_server).start("read name", pty=True, stdin="pipe", name="asks-in-vain")

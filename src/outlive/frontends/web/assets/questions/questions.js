@@ -5,6 +5,7 @@ import { lengthOf, linesOf, piecesOf } from "../log/log_model.js";
 import { output } from "../base/output.js";
 import { learn, living, processOf } from "../base/processes.js";
 import { hear, link, request, scope } from "../base/rpc.js";
+import { inSight } from "../base/sight.js";
 import { signal } from "../base/ui.js";
 import { asks, lives } from "../base/words.js";
 
@@ -13,7 +14,7 @@ import { asks, lives } from "../base/words.js";
 
 const MOST = 100; // processes that are waited for at a time: a connection has 256 unanswered waits at most
 const EACH_MS = 5000; // between looks for processes that no event has told of
-const LOOK_MS = 1000; // between looks whether a question was answered, here or elsewhere
+const LOOK_MS = 1000; // between looks whether a question was answered, here or elsewhere; a hidden page does not look
 const WAIT_S = 600;
 const SCREEN_BYTES = 4096; // of the end of the output, in which the question stands
 const SCREEN_LINES = 12;
@@ -49,6 +50,7 @@ async function watch(id) {
         const screen = await screenOf(process);
         if (questions.value.get(id)?.screen !== screen) put(id, { process, screen });
         await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+        await inSight();
         process = await request("get", { process_id: id });
       }
       put(id, null);

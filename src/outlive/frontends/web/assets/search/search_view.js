@@ -5,6 +5,7 @@ import { place, refine } from "../base/address.js";
 import { attempt } from "../base/controls.js";
 import { projects } from "../base/processes.js";
 import { link, request } from "../base/rpc.js";
+import { inSight } from "../base/sight.js";
 import { html, signal } from "../base/ui.js";
 import { size } from "../base/words.js";
 import { addressOf, pieces, plain, requestOf } from "./search.js";
@@ -23,8 +24,6 @@ const keyOf = (query) => JSON.stringify(requestOf(query));
 
 /** @param {number} ms */
 const after = (ms) => new Promise((done) => setTimeout(done, ms));
-const inSight = () =>
-  document.hidden ? new Promise((done) => document.addEventListener("visibilitychange", done, { once: true })) : Promise.resolve();
 
 function begin() {
   const key = keyOf(place.value.query);
