@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser
+from tests.support.browsing import Browser, Chromium
 from tests.support.server import OutliveServer
 from tests.web.opened import WITHOUT_WEBGL, open_page, start_shell
 
@@ -25,12 +25,10 @@ Object.defineProperty(WebSocket.prototype, "onmessage", { set(heard) {
 
 
 @pytest.fixture
-def viewer(window: Browser) -> Iterator[Browser]:
-    """The window, whose pages draw terminals by elements, slowly, and count what comes."""
-    script = window.do("Page.addScriptToEvaluateOnNewDocument", source=WITHOUT_WEBGL + _COUNTED)
-    yield window
-    window.do("Emulation.setCPUThrottlingRate", rate=1)
-    window.do("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+def viewer(running_chromium: Chromium) -> Iterator[Browser]:
+    """A window whose pages draw terminals by elements, and count what comes."""
+    with running_chromium.window(script=WITHOUT_WEBGL + _COUNTED) as opened:
+        yield opened
 
 
 def _open(viewer: Browser, server: OutliveServer) -> str:
