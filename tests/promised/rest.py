@@ -26,6 +26,7 @@ SENTENCES: Mapping[str, str] = {
     "R.output.clean": "`format=clean` answers the text without escape sequences, of what was overwritten the last.",
     "R.search": "GET /v1/search finds lines in all output of the caller's own processes, newest first, streamed, after redaction, until its caller leaves.",
     "R.search.index": "An index never hides a line: missing, cut, damaged or made by other rules it is not asked; it is 0600 and goes with its process.",
+    "R.search.size": "10 GB of output are searched with at most 100 MB of memory and indexes of 15 % of it; what is common is found in the newest blocks, and what is rare or nowhere without reading a hundredth.",
     "R.large": "Searching and tailing a gigabyte takes bounded memory.",
     "R.follow": "Followers get every event once and in order, also over reconnects and restarts, by SSE and WebSocket.",
     "R.verbs": "Control, signal, stdin, resize and wait work on any process of the principal.",
