@@ -18,8 +18,8 @@ from outlive.core.process import ProcessRecord
 from outlive.engine import OutputLog, Process, ProcessFilter
 from outlive.engine.commands.unfiltered import unfiltered_log, unfiltered_of
 from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished
-from outlive.frontends.mcp.tools.lean_answers import described, listed, show
-from outlive.frontends.mcp.tools.output.all_output import find_everywhere
+from outlive.frontends.mcp.tools.lean_answers import described, listed, show, show_all
+from outlive.frontends.mcp.tools.output.all_output import search_all
 from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, Runner, ToolCall
 from outlive.frontends.mcp.tools.waits import Reason, reporting, unmet, until_answerable, until_any
@@ -37,6 +37,7 @@ from outlive.protocols.mcp.lean import (
 from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.output.body import FAILURE_BUDGET
+from outlive.protocols.output.pattern import Pattern
 from outlive.protocols.terminal.typed import typed_keys
 
 _SETTLED_S = 0.5  # silence after an input, of a program that the kernel does not show waiting
@@ -93,7 +94,7 @@ async def read(call: ToolCall, asked: ReadArguments) -> Outcome:
     Cancellation: safe; nothing is noted as seen.
     """
     if asked.id is None:
-        return await find_everywhere(call, asked)
+        return await _read_all(call, asked)
     process = await _find(call, asked.id)
     if not asked.unfiltered:
         return await _read(call, process, process.log, asked)
@@ -106,6 +107,15 @@ async def read(call: ToolCall, asked: ReadArguments) -> Outcome:
         return await _read(call, process, log, asked)
     finally:
         log.close()
+
+
+async def _read_all(call: ToolCall, asked: ReadArguments) -> Outcome:
+    pattern = Pattern(asked.grep or "")
+    caller = call.caller
+    found = await search_all(
+        call.runner.engine, asked, pattern, principal=caller.principal, project=caller.project_root
+    )
+    return await show_all(call, found, pattern, is_everywhere=asked.all_projects)
 
 
 async def _read(call: ToolCall, process: Process, log: OutputLog, asked: ReadArguments) -> Outcome:

@@ -6,26 +6,32 @@ told what was shown.
 
 import asyncio
 import contextlib
+from itertools import groupby
 
 from outlive.core.errors import OutliveError
 from outlive.core.identity import short_name
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
+from outlive.core.redactions import hidden_words
 from outlive.engine import Process
 from outlive.engine.commands.unfiltered import HiddenByFilter, hidden_by_filter
 from outlive.frontends.mcp.tools.calls import Outcome
+from outlive.frontends.mcp.tools.output.all_output import AllFound
 from outlive.frontends.mcp.tools.pages import LeanPage
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall
 from outlive.frontends.mcp.tools.waits import Reason
 from outlive.protocols.mcp.headers import Circumstances, before_words, header
 from outlive.protocols.mcp.hosts import McpHost, host_of
 from outlive.protocols.output.body import Source, default_budget
+from outlive.protocols.output.matches import quoted
+from outlive.protocols.output.pattern import Pattern
 from outlive.server.shown_output import duration_s
 
 # After so many minutes a model has other work, or has ended its turn: more would be a way to forget the process.
 _MOST_MINUTES = 30  # between two looks at a process that has no news
 
 _LISTED_CHARACTERS = 120  # of a command in a list: enough to know it again
+_MB = 1_000_000
 _SCRIPT_BYTES = 4096  # of a script, in which its first line is looked for
 
 
@@ -191,6 +197,39 @@ async def listed(runner: Runner, record: ProcessRecord, *, name: str = "") -> st
         redacted=record.redacted,
     )
     return f"{header(record, now).splitlines()[0]} {command[:_LISTED_CHARACTERS]!r}"
+
+
+async def show_all(call: ToolCall, found: AllFound, pattern: Pattern, *, is_everywhere: bool) -> Outcome:
+    """Return what was found in the output of all processes: for each its line, and below it the lines that match.
+
+    `is_everywhere`: other projects' processes were searched, too. Cancellation: safe; nothing is noted as seen.
+    """
+    parts = []
+    if pattern.is_literal:
+        parts.append("[grep is no regular expression of RE2, which has no look-around: taken as plain text]")
+    if not found.shown:
+        parts.append("[no line matches so far]" if found.following else "[no line matches]")
+    for process_id, shown in groupby(found.shown, key=lambda one: one[0]):
+        # A process that was removed meanwhile is known by nothing but its id.
+        name, first = short_name(process_id), f"[{short_name(process_id)} is removed]"
+        with contextlib.suppress(OutliveError):
+            record = (await call.runner.engine.queries.find(process_id)).record
+            is_near = (record.project or "") == call.caller.project_root
+            name = record.short_id if is_near else process_id  # a short id counts in its own project
+            first = await listed(call.runner, record, name=name)
+        parts += [first, *(line for _, lines in shown for line in lines)]
+        if process_id in found.more:
+            parts.append(f'[more lines match: read(id="{name}", grep={quoted(pattern.text)})]')
+    if found.redacted:
+        parts.append(f"[{hidden_words(found.redacted)}]")
+    if found.unreadable:
+        parts.append(f"[the output of {found.unreadable} processes cannot be read]")
+    if found.following is not None:
+        everywhere = ", all_projects=true" if is_everywhere else ""
+        following = f'read(grep={quoted(pattern.text)}, cursor="{found.following}"{everywhere})'
+        left = f" ({found.left_bytes // _MB} MB)" if found.left_bytes >= _MB else ""
+        parts.append(f"[older output{left} was not searched yet: {following}]")
+    return Outcome(text="\n".join(parts))
 
 
 def _first_line(path: str) -> str:

@@ -1,30 +1,24 @@
-"""A search through the output of all processes of a project, newest first, as a model reads it: `find_everywhere`. Nothing is consumed.
+"""A search through the output of all processes of a project, newest first, as far as one answer has room: `search_all`. Nothing is consumed.
 
 The search is the engine's (`engine.output_search`), in slices. Here is decided how long it goes on for one answer, what of it the
-answer has room for, and where the next call goes on.
+answer has room for, and where the next call goes on. `lean_answers` makes a text of it.
 """
 
 import asyncio
-import contextlib
 from dataclasses import dataclass, field
-from itertools import groupby
 
 import msgspec
 
 from outlive.core.cursor import Cursor, SearchPlace
-from outlive.core.errors import OutliveError
-from outlive.core.identity import ProcessId, short_name
-from outlive.core.redactions import hidden_words
-from outlive.frontends.mcp.tools.calls import Outcome
-from outlive.frontends.mcp.tools.lean_answers import listed
+from outlive.core.identity import ProcessId
+from outlive.engine import Engine
 from outlive.frontends.mcp.tools.output.search import SEARCH_S
-from outlive.frontends.mcp.tools.runner import ToolCall
 from outlive.operations.search import SearchMatch, SearchRequest
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.mcp.lean import ReadArguments
 from outlive.protocols.output.binary import with_visible_nuls
 from outlive.protocols.output.body import FAILURE_BUDGET
-from outlive.protocols.output.matches import cut_around, quoted
+from outlive.protocols.output.matches import cut_around
 from outlive.protocols.output.pattern import Pattern
 from outlive.protocols.plain import Line, strip_ansi
 from outlive.server.search_answers import search_once
@@ -36,14 +30,17 @@ _HEADER_CHARACTERS = 160  # that a process's own line takes, about
 
 
 @dataclass(slots=True)
-class _Found:
-    """What the answer shows so far.
+class AllFound:
+    """What an answer shows of all processes.
 
     Attributes:
         shown: Matches, in the order of the search, each with its lines.
         room: Characters that are left.
         redacted: Secrets that are stars in what is shown.
         more: Processes of which more lines match.
+        unreadable: How many outputs cannot be read.
+        following: The cursor of the next call; None once everything was searched.
+        left_bytes: How much is left to be searched, about.
         last: The place behind what was taken: where to go on if there is no room for the next one.
     """
 
@@ -52,6 +49,9 @@ class _Found:
     shown: list[tuple[ProcessId, list[str]]] = field(default_factory=list)
     redacted: int = 0
     more: set[ProcessId] = field(default_factory=set)
+    unreadable: int = 0
+    following: str | None = None
+    left_bytes: int = 0
 
     def take(self, match: SearchMatch, lines: list[str]) -> bool:
         """Take the next match, if there is room; the first one is taken in any case."""
@@ -78,65 +78,40 @@ class _Found:
         return True
 
 
-async def find_everywhere(call: ToolCall, asked: ReadArguments) -> Outcome:
-    """Find lines in the output of all processes of the caller's project, of its principal with `all_projects`.
+async def search_all(
+    engine: Engine, asked: ReadArguments, pattern: Pattern, *, principal: str, project: str
+) -> AllFound:
+    """Find lines in the output of all processes of a project, or of the principal with `all_projects`, until the answer is full or the time is up.
 
     Raises:
         InvalidRequest: The cursor is none of a search.
 
     Cancellation: safe; the search ends within a moment.
     """
-    assert asked.grep is not None, "the arguments say so"
-    pattern = Pattern(asked.grep)
     begin = None if asked.cursor in (None, "0") else SearchPlace.parse(asked.cursor)
-    found = _Found(room=FAILURE_BUDGET if asked.budget is None else asked.budget, last=begin)
-    following, unreadable = await _search(call, asked, pattern, found)
-    marks = []
-    if pattern.is_literal:
-        marks.append("[grep is no regular expression of RE2, which has no look-around: taken as plain text]")
-    if not found.shown:
-        marks.append("[no line matches so far]" if following else "[no line matches]")
-    blocks = [
-        await _block(call, process_id, [line for _, lines in part for line in lines], asked, found)
-        for process_id, part in groupby(found.shown, key=lambda one: one[0])
-    ]
-    if found.redacted:
-        blocks.append(f"[{hidden_words(found.redacted)}]")
-    if unreadable:
-        blocks.append(f"[the output of {unreadable} processes cannot be read]")
-    if following is not None:
-        everywhere = ", all_projects=true" if asked.all_projects else ""
-        call_on = f'read(grep={quoted(asked.grep)}, cursor="{following}"{everywhere})'
-        blocks.append(f"[older output was not searched yet: {call_on}]")
-    return Outcome(text="\n".join([*marks, *blocks]))
-
-
-async def _search(
-    call: ToolCall, asked: ReadArguments, pattern: Pattern, found: _Found
-) -> tuple[str | None, int]:
-    """Search until the answer is full, or the time is up; return where to go on, and how many outputs cannot be read."""
-    caller = call.caller
+    found = AllFound(room=FAILURE_BUDGET if asked.budget is None else asked.budget, last=begin)
     wanted = SearchRequest(
         text=pattern.text,
         regex=not pattern.is_literal,
         ignore_case=not pattern.is_case_sensitive,
         context=asked.context,
-        project=None if asked.all_projects else caller.project_root,
+        project=None if asked.all_projects else project,
         each=_EACH + 1,  # one more than is shown tells that there are more
         limit=_AT_ONCE,
-        cursor=None if found.last is None else str(found.last),
+        cursor=None if begin is None else str(begin),
     )
     clock = asyncio.get_running_loop().time
     deadline = clock() + SEARCH_S
-    unreadable = 0
     while True:
-        slice_ = await search_once(call.runner.engine, wanted, principal=caller.principal)
-        unreadable += slice_.unreadable
+        slice_ = await search_once(engine, wanted, principal=principal)
+        found.unreadable += slice_.unreadable
+        found.following, found.left_bytes = slice_.next, slice_.left_bytes
         for match in slice_.matches:
             if not found.take(match, _lines(match, pattern, raw=asked.raw)):
-                return str(found.last), unreadable
+                found.following = str(found.last)
+                return found
         if slice_.next is None or clock() > deadline or found.room <= 0:
-            return slice_.next, unreadable
+            return found
         wanted = msgspec.structs.replace(wanted, cursor=slice_.next)
 
 
@@ -154,19 +129,3 @@ def _lines(match: SearchMatch, pattern: Pattern, *, raw: bool) -> list[str]:
     before = [shown(one, is_match=False) for one in match.before]
     after = [shown(one, is_match=False) for one in match.after]
     return [*before, shown(match.line, is_match=True), *after]
-
-
-async def _block(
-    call: ToolCall, process_id: ProcessId, lines: list[str], asked: ReadArguments, found: _Found
-) -> str:
-    """Return what was found in one process, below a line that says which that is."""
-    # A process that was removed meanwhile is known by nothing but its id.
-    name, first = short_name(process_id), f"[{short_name(process_id)} is removed]"
-    with contextlib.suppress(OutliveError):
-        record = (await call.runner.engine.queries.find(process_id)).record
-        is_near = (record.project or "") == call.caller.project_root
-        name = record.short_id if is_near else process_id  # a short id counts in its own project
-        first = await listed(call.runner, record, name=name)
-    if process_id in found.more:
-        lines = [*lines, f'[more lines match: read(id="{name}", grep={quoted(asked.grep or "")})]']
-    return "\n".join([first, *lines])
