@@ -67,6 +67,15 @@ class Browser:
         """Return what an expression is in the page; promises are awaited."""
         return self.page.evaluate(expression)
 
+    @property
+    def place(self) -> str:
+        """What the address says behind its `#`, with it."""
+        return str(self.page.evaluate("location.hash"))
+
+    def go(self, place: str) -> None:
+        """Type another place of the same page into the address: `#/list`."""
+        self.page.evaluate("(place) => { location.hash = place; }", place)
+
     def type(self, text: str, *, into: str = ".xterm-helper-textarea") -> None:
         """Press keys; what the selector names, a page's terminal for instance, gets the focus first."""
         self.page.locator(into).first.focus()

@@ -1,10 +1,14 @@
 """The page, opened as `outlive ui` opens it."""
 
 import json
+from typing import TYPE_CHECKING
 
 from tests.attacks.attacking import Requests
 from tests.support.browsing import Browser
 from tests.support.server import OutliveServer, run_outlive
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
 
 # Lines that a graphics processor draws are no text in the document; without one xterm.js makes elements of them.
 WITHOUT_WEBGL = """
@@ -24,6 +28,11 @@ def open_page(window: Browser, server: OutliveServer, *words: str) -> str:
     window.page.goto(f"file://{told['file']}", wait_until="commit")
     window.page.wait_for_url(told["address"])
     return str(told["address"])
+
+
+def output_lines(window: Browser) -> "Locator":
+    """Return the lines of output that a log's view has drawn."""
+    return window.page.get_by_role("table", name="Lines of output").locator(".line > span")
 
 
 def start_shell(server: OutliveServer) -> str:

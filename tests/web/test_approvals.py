@@ -5,14 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser
+from tests.support.browsing import Browser, expect
 from tests.support.fixtures import ServerFactory
 from tests.web.opened import open_page
 
 pytestmark = pytest.mark.thorough
-
-_APPROVE, _DENY = ".card .yes:not(:disabled)", ".card .no:not(:disabled)"
-_PHONE = {"width": 375, "height": 700, "deviceScaleFactor": 1, "mobile": True}
 
 
 @pytest.mark.promise("U.approvals", "P.exactly")
@@ -21,7 +18,7 @@ def test_a_start_is_seen_whole_and_approved_by_a_click(
 ) -> None:
     server = serve("--ask", "touch *")
     open_page(window, server)
-    window.click("a[href='#/approvals']")
+    window.page.get_by_role("link", name="Approvals").click()
     window.until_text("Nothing waits")
     target = tmp_path / "a b"
     asking = Requests(server)
@@ -40,37 +37,34 @@ def test_a_start_is_seen_whole_and_approved_by_a_click(
     for fact in (str(tmp_path), "uid:", "PLACE=", "KEY="):
         assert fact in shown
     assert "hunter2" not in shown
-    assert window.value("document.title") == "(1) outlive"
-    window.click(".card p button")
+    assert window.page.title() == "(1) outlive"
+    window.page.get_by_role("button", name="Show them").click()
     window.until_text("hunter2-hunter2")
-    window.click(_APPROVE)
+    window.page.get_by_role("button", name="Approve", exact=True).click()
     window.until_text("Nothing waits")
     asking("GET", f"/v1/processes/{process_id}/wait?timeout=20")
     assert target.exists()
-    assert window.value("document.title") == "outlive"
+    assert window.page.title() == "outlive"
 
 
 @pytest.mark.promise("U.approvals")
 def test_a_start_is_denied_with_a_sentence_on_a_phone(
-    window: Browser, serve: ServerFactory, tmp_path: Path
+    phone: Browser, serve: ServerFactory, tmp_path: Path
 ) -> None:
     server = serve("--ask", "touch *")
-    open_page(window, server)
-    window.do("Emulation.setDeviceMetricsOverride", **_PHONE)
-    try:
-        window.value("location.hash = '#/approvals'")
-        asking = Requests(server)
-        target = tmp_path / ("long-" * 40)
-        process_id = asking("POST", "/v1/processes", body={"argv": ["touch", str(target)]}).body["process_id"]
-        window.until_text("1 waiting")
-        assert window.value("document.documentElement.scrollWidth") <= 375
-        box = "document.querySelector('.card .yes').getBoundingClientRect()"
-        assert window.value(f"{box}.width > 40 && {box}.height >= 40 && {box}.right <= 375")
-        window.type("not on a Friday", into=".card input")
-        window.click(_DENY)
-        window.until_text("Nothing waits")
-    finally:
-        window.do("Emulation.clearDeviceMetricsOverride")
+    open_page(phone, server)
+    phone.go("#/approvals")
+    asking = Requests(server)
+    target = tmp_path / ("long-" * 40)
+    process_id = asking("POST", "/v1/processes", body={"argv": ["touch", str(target)]}).body["process_id"]
+    phone.until_text("1 waiting")
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= 375
+    box = phone.page.get_by_role("button", name="Approve", exact=True).bounding_box()
+    assert box is not None
+    assert (box["width"] > 40, box["height"] >= 40, box["x"] + box["width"] <= 375) == (True, True, True)
+    phone.page.get_by_label("Why not").fill("not on a Friday")
+    phone.page.get_by_role("button", name="Deny").click()
+    phone.until_text("Nothing waits")
     ended = asking("GET", f"/v1/processes/{process_id}").body
     assert ended["cause"] == "approval_denied"
     assert "not on a Friday" in ended["error"]
@@ -86,10 +80,10 @@ def test_a_page_with_less_than_admin_sees_no_approvals(
     Requests(server)("POST", "/v1/processes", body={"argv": ["touch", "/nowhere/at-all"]})
     open_page(window, server, "--scope", scope)
     window.until_text("needs approval")
-    assert window.value("document.querySelector('a[href=\"#/approvals\"]')") is None
-    window.value("location.hash = '#/approvals'")
+    expect(window.page.get_by_role("link", name="Approvals")).to_have_count(0)
+    window.go("#/approvals")
     window.until_text("with the scope admin")
-    assert window.value("document.querySelectorAll('.card').length") == 0
+    expect(window.page.get_by_role("article")).to_have_count(0)
 
 
 @pytest.mark.promise("U.approvals")
@@ -101,16 +95,16 @@ def test_a_start_is_approved_for_always_once_everything_that_this_approves_was_s
     config.write_text('ask = ["touch *", "nice *"]\n')
     server = serve(OUTLIVE_CONFIG=str(config))
     open_page(window, server)
-    window.value("location.hash = '#/approvals'")
+    window.go("#/approvals")
     asking = Requests(server)
     body = {"command": "touch one && touch two", "cwd": str(tmp_path)}
     first = asking("POST", "/v1/processes", body=body).body["process_id"]
     window.until_text("1 waiting")
-    window.click(".always summary")
+    window.page.get_by_text("Always in this project").click()
     shown = window.until_text("From now on")
     for fact in (str(tmp_path), "'touch' 'one'", "'touch' 'two'"):
         assert fact in shown
-    window.click(".yes-always:not(:disabled)")
+    window.page.get_by_role("button", name="Approve, now and always").click()
     window.until_text("Nothing waits")
     asking("GET", f"/v1/processes/{first}/wait?timeout=20")
     again = asking("POST", "/v1/processes", body=body).body
@@ -119,4 +113,4 @@ def test_a_start_is_approved_for_always_once_everything_that_this_approves_was_s
     asking("POST", "/v1/processes", body={**body, "command": "nice touch three"})
     window.until_text("1 waiting")
     assert "starts other programs" in window.until_text("Approved once only")
-    assert window.value("document.querySelector('.yes-always')") is None
+    expect(window.page.get_by_role("button", name="always")).to_have_count(0)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser
+from tests.support.browsing import Browser, expect
 from tests.support.server import OutliveServer
 from tests.web.opened import open_page
 
@@ -32,28 +32,27 @@ def test_a_run_is_compared_with_the_one_before_by_a_click(
     asking = Requests(own_server)
     first, second, third = _runs(asking, tmp_path, "well\n", "well\n", "bad\n")
     address = open_page(window, own_server)
-    window.click("[aria-label='Details of run-2']")
-    window.click(".details a[href^='#/compare']")
+    page = window.page
+    page.get_by_role("link", name="Details of run-2").click()
+    page.get_by_role("region", name="Details of run-2").get_by_role("link", name="Compare").click()
     shown = window.until_text("Compared,")
-    assert window.value("location.hash") == f"#/compare/{third}"
+    assert window.place == f"#/compare/{third}"
     assert "Standard output differs first in line 24001." in shown
     assert "Standard error is the same." in shown
-    assert window.value("document.querySelector('.mine').innerText") == "bad"
-    assert window.value("document.querySelector('.its').innerText") == "well"
-    assert window.value("[...document.querySelectorAll('.differs th')].map(one => one.innerText)")[:2] == [
-        "State",
-        "Exit code",
-    ]
+    expect(page.get_by_role("group", name="First difference in stdout").locator("pre")).to_have_text(
+        ["bad", "well"]
+    )
+    assert page.locator(".differs").get_by_role("rowheader").all_inner_texts()[:2] == ["State", "Exit code"]
     # The address holds both, and what counts; the server may have been killed meanwhile.
     own_server.kill()
     own_server.start()
     window.open(f"{address}#/compare/{second}/{first}")
     window.reload()
     assert "differs first in line 24002." in window.until_text("Compared,")
-    window.click(".compare input[type=checkbox]")
+    page.get_by_label("any number is like any other").click()
     assert "Standard output is the same." in window.until_text("output is the same")
-    assert window.value("location.hash") == f"#/compare/{second}/{first}?numbers=same"
-    window.value(f"location.hash = '#/compare/{first}'")
+    assert window.place == f"#/compare/{second}/{first}?numbers=same"
+    window.go(f"#/compare/{first}")
     window.until_text("No earlier run")
-    window.value(f"location.hash = '#/log/{third}'")
-    window.until_text("Compare with the last run")
+    window.go(f"#/log/{third}")
+    expect(page.get_by_role("link", name="Compare with the last run")).to_be_visible()

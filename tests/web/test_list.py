@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser, Chromium
+from tests.support.browsing import Browser, Chromium, expect
 from tests.support.server import OutliveServer
 from tests.web.opened import open_page
 
@@ -33,7 +33,7 @@ def test_what_starts_and_ends_elsewhere_is_seen_at_once(window: Browser, own_ser
     own_server.kill()
     window.until_text("The server is away")
     own_server.start()
-    window.until(lambda: "The server is away" not in window.text, lambda: window.text)
+    expect(window.page.get_by_text("The server is away")).to_have_count(0)
     asking = Requests(own_server)
     asking.start("exit 7", name="after-the-kill")
     window.until_text("exit 7")
@@ -49,18 +49,18 @@ def test_a_filter_is_in_the_address_and_few_rows_are_drawn_of_many(
     address = open_page(window, own_server)
     window.until_text("80 shown")
     assert 0 < window.value(_DRAWN) < 60
-    window.type("kind=odd many-1", into="#filter")
+    window.page.get_by_role("searchbox", name="Filter").fill("kind=odd many-1")
     window.until_text("6 shown")
-    assert window.value("location.hash") == "#/list?q=kind%3Dodd+many-1"
+    assert window.place == "#/list?q=kind%3Dodd+many-1"
     window.open(f"{address}#/list?q=many-79&state=done")
     window.until_text("1 shown")
-    assert window.value("document.querySelector('#filter').value") == "many-79"
-    window.value("location.hash = '#/list?state=live'")
+    expect(window.page.get_by_role("searchbox", name="Filter")).to_have_value("many-79")
+    window.go("#/list?state=live")
     window.until_text("0 shown")
     # By keys alone: "/" leads to the filter from wherever the focus is.
     window.value("document.activeElement.blur()")
-    window.do("Input.dispatchKeyEvent", type="keyDown", key="/", text="/")
-    assert window.value("document.activeElement.id") == "filter"
+    window.page.keyboard.press("/")
+    expect(window.page.get_by_role("searchbox", name="Filter")).to_be_focused()
 
 
 @pytest.mark.promise("U.list")
@@ -69,15 +69,15 @@ def test_a_process_is_paused_resumed_and_stopped_by_clicks(
 ) -> None:
     Requests(own_server).start("sleep 60", name="clicked")
     open_page(window, own_server)
-    window.click("[aria-label='Pause clicked']")
+    window.page.get_by_role("button", name="Pause clicked", exact=True).click()
     window.until(lambda: _state(own_server, "clicked") == "paused")
-    window.click("[aria-label='Resume clicked']")
+    window.page.get_by_role("button", name="Resume clicked", exact=True).click()
     window.until(lambda: _state(own_server, "clicked") == "running")
-    window.click("[aria-label='Stop clicked']")
+    window.page.get_by_role("button", name="Stop clicked", exact=True).click()
     assert _state(own_server, "clicked") == "running", "once is a slip of the hand"
-    window.click("[aria-label='Really Stop clicked']")
+    window.page.get_by_role("button", name="Really Stop clicked", exact=True).click()
     window.until_text("cancel")
-    assert window.value("document.querySelector('button[aria-label*=clicked]')") is None
+    expect(window.page.get_by_role("button", name="clicked")).to_have_count(0)
 
 
 @pytest.mark.promise("U.list", "U.deeds")
@@ -87,35 +87,32 @@ def test_a_process_is_signalled_named_tagged_and_run_again(
     asking = Requests(own_server)
     asking.start("trap 'echo heard' USR1; while :; do sleep 0.05; done", name="first")
     address = open_page(window, own_server)
-    window.click("[aria-label='Details of first']")
+    window.page.get_by_role("link", name="Details of first").click()
     window.until_text("Send signal")
-    window.value(
-        "(one => { one.value = 'USR1'; one.dispatchEvent(new Event('change', {bubbles: true})); })"
-        "(document.querySelector('[aria-label=Signal]'))"
-    )
-    window.until(lambda: window.value("document.querySelector('[aria-label=Signal]').value") == "USR1")
-    window.click(".deeds form button")
+    page = window.page
+    page.get_by_label("Signal").select_option("USR1")
+    page.get_by_role("button", name="Send signal").click()
     window.until(lambda: "heard" in str(asking("GET", "/v1/processes/first/output").body))
-    fields = ".deeds label > input:not([type])"
-    window.value(f"document.querySelectorAll('{fields}')[0].select()")
-    window.type("second\r", into=fields)
+    page.get_by_label("Name").fill("second")
+    page.get_by_role("button", name="Save").click()
     window.until_text("second")
     window.until(lambda: "name" in asking("GET", "/v1/processes/second").body)
-    window.type("job=x, mine\r", into=".deeds form:last-of-type label > input")
+    page.get_by_label("Tags").fill("job=x, mine")
+    page.get_by_label("Tags").press("Enter")
     window.until(lambda: asking("GET", "/v1/processes/second").body["tags"] == {"job": "x", "mine": ""})
     window.open(f"{address}#/list?tag=job%3Dx&sort=name")
     assert "1 shown" in window.until_text("shown")
     # Its name is taken while it lives: the refusal is shown, and the same runs again once it has ended.
-    window.click("[aria-label='Details of second']")
-    window.click(".deeds > button")
+    window.page.get_by_role("link", name="Details of second").click()
+    page.get_by_role("button", name="Run again").click()
     window.until_text("is the name of")
-    window.click("[aria-label='Kill second']")
-    window.click("[aria-label='Really Kill second']")
+    window.page.get_by_role("button", name="Kill second", exact=True).click()
+    window.page.get_by_role("button", name="Really Kill second", exact=True).click()
     window.until_text("Cancelled by")
-    window.click(".deeds > button")
+    page.get_by_role("button", name="Run again").click()
     window.until_text("2 shown")
     assert _state(own_server, "second") == "running"
-    window.value("location.hash = '#/list?exit=failed'")
+    window.go("#/list?exit=failed")
     window.until_text("1 shown")
 
 
@@ -130,12 +127,11 @@ def test_what_one_page_renames_every_page_shows(
         for each in (window, other):
             open_page(each, own_server)
             each.until_text("2 shown")
-        other.value("location.hash = '#/list?q=fresh'")
+        other.go("#/list?q=fresh")
         other.until_text("0 shown")
-        window.click("[aria-label='Details of lives']")
-        fields = ".deeds label > input:not([type])"
-        window.value(f"document.querySelectorAll('{fields}')[0].select()")
-        window.type("fresh-name\r", into=fields)
+        window.page.get_by_role("link", name="Details of lives").click()
+        window.page.get_by_label("Name").fill("fresh-name")
+        window.page.get_by_role("button", name="Save").click()
         assert "fresh-name" in other.until_text("1 shown")
         # By another door, and of a process that no other event will be about.
         assert asking("PATCH", "/v1/processes/ended", body={"tags": {"kind": "fresh"}}).status == 200
@@ -156,24 +152,22 @@ def test_the_tree_shows_what_started_what_and_what_was_left_behind(
     address = open_page(window, own_server)
     window.until_text("left 1 running")
     window.until_text("child")
-    window.value(
-        "(one => { one.value = 'tree'; one.dispatchEvent(new Event('change', {bubbles: true})); })"
-        "(document.querySelector('[aria-label=\"Shown as\"]'))"
-    )
+    window.page.get_by_label("Shown as").select_option("As a tree")
     shown = window.until_text("REST")
-    assert window.value("location.hash") == "#/list?as=tree"
+    assert window.place == "#/list?as=tree"
     assert shown.index(str(tmp_path)) < shown.index("parent") < shown.index("child")
-    level = "[...document.querySelectorAll('.row')].find(one => one.querySelector('.what > b')?.innerText === '{}').ariaLevel"
-    assert [window.value(level.format(name)) for name in ("parent", "child", "leaver")] == ["3", "4", "3"]
+    for name, level in (("parent", "3"), ("child", "4"), ("leaver", "3")):
+        row = window.page.get_by_role("row").filter(has=window.page.get_by_text(name, exact=True))
+        expect(row).to_have_attribute("aria-level", level)
     own_server.kill()
     own_server.start()
     (tmp_path / "go").unlink()
     window.until_text("left behind by parent")
-    window.click("[aria-label='Fold parent']")
-    names = "[...document.querySelectorAll('.what > b')].map(one => one.innerText).sort().join()"
-    window.until(lambda: window.value(names) == "leaver,parent")
+    window.page.get_by_role("button", name="Fold parent", exact=True).click()
+    names = window.page.locator(".what > b")
+    window.until(lambda: sorted(names.all_inner_texts()) == ["leaver", "parent"])
     window.reload()
-    window.until(lambda: window.value(names) == "leaver,parent")
+    window.until(lambda: sorted(names.all_inner_texts()) == ["leaver", "parent"])
     window.open(f"{address}#/list?as=tree&q=parent")
     window.until_text("1 shown")
 
@@ -193,17 +187,17 @@ def test_processor_memory_and_ports_are_shown_while_a_row_is_in_sight(
     port = asking("GET", "/v1/processes/serves/output").body["chunks"][0]["data"].strip()
     open_page(window, own_server)
     window.until_text(f":{port}")
-    link = f"document.querySelector('.used a[href=\"http://127.0.0.1:{port}\"]')"
-    assert window.value(f"{link} !== null")
-    cell = "[...document.querySelectorAll('.row')].find(one => one.innerText.includes('spins')).querySelector('.used')"
-    window.until(lambda: re.search(r"[1-9]\d* %", window.value(f"{cell}.innerText")))
-    assert window.value(f"{cell}.querySelector('.line-cpu polyline').getAttribute('points').length > 0")
+    page = window.page
+    expect(page.get_by_role("link", name=f":{port}")).to_have_attribute("href", f"http://127.0.0.1:{port}")
+    row = page.get_by_role("row").filter(has_text="spins")
+    expect(row).to_have_text(re.compile(r"[1-9]\d* %"))
+    expect(row.locator(".line-cpu polyline")).to_have_attribute("points", re.compile(r"\d"))
     # What is out of sight is asked for no more.
-    window.value("location.hash = '#/list?q=nothing-is-called-so'")
+    window.go("#/list?q=nothing-is-called-so")
     window.until_text("0 shown")
     asked = "(() => { const s = WebSocket.prototype.send; window.sent = []; WebSocket.prototype.send = function (t) { window.sent.push(t); return s.call(this, t); }; })()"
     window.value(asked)
-    window.value("new Promise(resolve => setTimeout(resolve, 2500))")
+    page.wait_for_timeout(2500)
     assert not [one for one in window.value("window.sent") if "usage" in one]
 
 
@@ -212,10 +206,11 @@ def test_a_page_that_only_looks_has_nothing_to_click(window: Browser, own_server
     Requests(own_server).start("sleep 60", name="looked-at")
     open_page(window, own_server, "--scope", "read")
     assert "only looks" in window.until_text("looked-at")
-    assert window.value("document.querySelectorAll('main button').length") == 0
-    window.click("[aria-label='Details of looked-at']")
+    expect(window.page.get_by_role("main").get_by_role("button")).to_have_count(0)
+    window.page.get_by_role("link", name="Details of looked-at").click()
     window.until_text("Started by")
-    assert window.value("document.querySelectorAll('main button, .details input').length") == 0
+    main = window.page.get_by_role("main")
+    expect(main.get_by_role("button").or_(main.get_by_label("Name"))).to_have_count(0)
     # The server refuses it, whatever a page offers.
     token = window.value("Object.values(sessionStorage)[0]")
     reading = Requests(own_server, token)
@@ -228,20 +223,16 @@ def test_a_page_that_only_looks_has_nothing_to_click(window: Browser, own_server
 
 
 @pytest.mark.promise("U.list")
-def test_list_and_details_fit_a_phone(window: Browser, own_server: OutliveServer) -> None:
+def test_list_and_details_fit_a_phone(phone: Browser, own_server: OutliveServer) -> None:
     Requests(own_server).start(f"sleep 60 # {'long-' * 60}", name="wide", tags={"a": "b" * 300})
-    address = open_page(window, own_server)
-    window.do("Emulation.setDeviceMetricsOverride", width=375, height=700, deviceScaleFactor=1, mobile=True)
-    try:
-        for view in ("list?sort=age", "list?as=tree"):
-            window.open(f"{address}#/{view}")
-            window.click("[aria-label='Details of wide']")
-            window.until_text("Send signal")
-            assert window.value("document.documentElement.scrollWidth") <= 375
-            window.click(".details .bar a:last-child")
-            window.until(lambda: "Send signal" not in window.text)
-    finally:
-        window.do("Emulation.clearDeviceMetricsOverride")
+    address = open_page(phone, own_server)
+    for view in ("list?sort=age", "list?as=tree"):
+        phone.open(f"{address}#/{view}")
+        phone.page.get_by_role("link", name="Details of wide").click()
+        phone.until_text("Send signal")
+        assert phone.page.evaluate("document.documentElement.scrollWidth") <= 375
+        phone.page.get_by_role("link", name="Close").click()
+        expect(phone.page.get_by_text("Send signal")).to_have_count(0)
 
 
 @pytest.mark.promise("U.list")
@@ -251,5 +242,5 @@ def test_words_of_a_command_are_text_whatever_they_say(window: Browser, own_serv
     )
     open_page(window, own_server)
     window.until_text("<img src=x")
-    assert window.value("document.title") == "outlive"
-    assert window.value("document.querySelectorAll('main img, main script').length") == 0
+    assert window.page.title() == "outlive"
+    expect(window.page.locator("main img, main script")).to_have_count(0)

@@ -3,23 +3,18 @@
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser
+from tests.support.browsing import Browser, expect
 from tests.support.server import OutliveServer
-from tests.web.opened import open_page
+from tests.web.opened import open_page, output_lines
 
 pytestmark = pytest.mark.thorough
 
 _FETCHED = "performance.getEntriesByType('resource').filter((one) => one.name.includes('/output')).reduce((sum, one) => sum + one.transferSize, 0)"
 
 
-_ROWS = "document.querySelector('.rows')"
-
-
 def _shown(window: Browser) -> str:
     """The lines that are drawn."""
-    return str(
-        window.value("[...document.querySelectorAll('.line > span')].map((one) => one.innerText).join('\\n')")
-    )
+    return "\n".join(output_lines(window).all_inner_texts())
 
 
 def _until_shown(window: Browser, text: str) -> None:
@@ -29,7 +24,7 @@ def _until_shown(window: Browser, text: str) -> None:
 def _look(window: Browser, server: OutliveServer, process_id: str, query: str = "") -> None:
     open_page(window, server)
     window.until_text("shown")
-    window.value(f"location.hash = '#/log/{process_id}{query}'")
+    window.go(f"#/log/{process_id}{query}")
 
 
 @pytest.mark.promise("U.log")
@@ -41,15 +36,16 @@ def test_a_large_log_opens_at_its_end_and_is_had_whole_from_anywhere(
     asking("GET", f"/v1/processes/{process_id}/wait?timeout=30")
     _look(window, own_server, process_id)
     _until_shown(window, "\n3000000")
-    assert window.value(_FETCHED) < 1_000_000, "of 23 MB only what is in sight is fetched"
-    window.click("button:nth-of-type(1)")
+    assert window.page.evaluate(_FETCHED) < 1_000_000, "of 23 MB only what is in sight is fetched"
+    window.page.get_by_role("button", name="Beginning").click()
     _until_shown(window, "1\n2\n3\n")
     assert "3000000" not in _shown(window)
-    assert window.value("location.hash").endswith("?at=0")
+    assert window.place.endswith("?at=0")
     # Scrolling goes on without a hole: lines follow each other, and what has gone out of the window comes back.
+    window.page.get_by_role("table", name="Lines of output").hover()
     for _ in range(6):
-        window.value(f"{_ROWS}.scrollTop = {_ROWS}.scrollHeight")
-        window.value("new Promise((done) => setTimeout(done, 100))")
+        window.page.mouse.wheel(0, 100_000)
+        window.page.wait_for_timeout(100)
     shown = [int(line) for line in _shown(window).split()]
     assert len(shown) > 20
     assert shown == list(range(shown[0], shown[0] + len(shown)))
@@ -66,11 +62,9 @@ def test_what_is_written_is_seen_and_stderr_and_colours_are_marked(
     process_id = asking.start(line, stdin="pipe")["process_id"]
     _look(window, own_server, process_id)
     _until_shown(window, "red plain")
-    assert window.value("document.querySelector('.fg-red').textContent") == "red"
+    expect(window.page.locator(".fg-red")).to_have_text("red")
     _until_shown(window, "bar 2")
-    window.until(
-        lambda: window.value("document.querySelector('.line.stderr > span').innerText").strip() == "wrong"
-    )
+    expect(window.page.locator(".line.stderr").get_by_role("cell")).to_have_text("wrong")
     assert "bar 1" not in _shown(window)
     asking("POST", f"/v1/processes/{process_id}/stdin?eof=true", body="typed <b>later</b>")
     _until_shown(window, "typed <b>later</b>")

@@ -1,18 +1,15 @@
 """What a person does with a log in a real Chromium: goes to a line, folds steps, finds, chooses, saves; and what a hidden page asks."""
 
-import json
+import re
 
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser
+from tests.support.browsing import Browser, expect
 from tests.support.server import OutliveServer
-from tests.web.opened import open_page
+from tests.web.opened import open_page, output_lines
 
 pytestmark = pytest.mark.thorough
-
-_LINES = "[...document.querySelectorAll('.line > span')].map((one) => one.innerText)"
-_CHOSEN = "[...document.querySelectorAll('.is-chosen > span')].map((one) => one.innerText)"
 
 
 def _run(server: OutliveServer, line: str) -> str:
@@ -25,7 +22,7 @@ def _run(server: OutliveServer, line: str) -> str:
 def _look(window: Browser, server: OutliveServer, process_id: str, query: str = "") -> None:
     open_page(window, server)
     window.until_text("shown")
-    window.value(f"location.hash = '#/log/{process_id}{query}'")
+    window.go(f"#/log/{process_id}{query}")
 
 
 def _until(window: Browser, expression: str, wanted: object) -> None:
@@ -36,16 +33,18 @@ def _until(window: Browser, expression: str, wanted: object) -> None:
 
 
 def _until_line(window: Browser, text: str) -> None:
-    window.until(lambda: text in window.value(_LINES), lambda: f"{text!r}: {window.text[:1500]}")
+    """Wait until a line says just that."""
+    expect(output_lines(window).filter(has_text=re.compile(f"^{re.escape(text)}$")).first).to_be_visible()
 
 
 def _press(window: Browser, text: str) -> None:
     """Click a button that says so."""
-    window.value(
-        f"[...document.querySelectorAll('button')].find((one) => one.textContent.trim() === {json.dumps(text)}).id = 'wanted'"
-    )
-    window.click("#wanted")
-    window.value("document.getElementById('wanted')?.removeAttribute('id')")
+    window.page.get_by_role("button", name=text, exact=True).click()
+
+
+def _until_chosen(window: Browser, *texts: str) -> None:
+    """Wait until these lines are marked as chosen, and no other."""
+    expect(window.page.locator(".is-chosen > span")).to_have_text(list(texts))
 
 
 @pytest.mark.promise("U.log.tools")
@@ -55,34 +54,32 @@ def test_lines_are_gone_to_chosen_and_linked_and_times_are_shown(
     process_id = _run(own_server, "seq 1 400000; echo wrong >&2")
     _look(window, own_server, process_id)
     _until_line(window, "400000")
-    window.type("250000\r", into="[aria-label='Go to line']")
-    _until(window, f"{_CHOSEN}.join()", "250000")
-    _until(window, "document.querySelector('.is-chosen .line-number')?.textContent", "250000")
+    page = window.page
+    number = page.get_by_label("Go to line")
+    number.fill("250000")
+    number.press("Enter")
+    _until_chosen(window, "250000")
+    expect(page.locator(".is-chosen").get_by_role("rowheader")).to_have_text("250000")
     # A click chooses a line, with shift everything up to it.
-    numbers = "[...document.querySelectorAll('.line-number')].find((one) => one.textContent === '250003')"
-    click = "new MouseEvent('click', {bubbles: true, cancelable: true, shiftKey: true})"
-    window.until(lambda: window.value(f"{numbers}?.dispatchEvent({click}) !== undefined"))
-    _until(window, f"{_CHOSEN}.join()", "250000,250001,250002,250003")
-    window.value("() => { navigator.clipboard.writeText = async (text) => void (window.copied = text); }")
+    page.get_by_text("250003", exact=True).first.click(modifiers=["Shift"])
+    _until_chosen(window, "250000", "250001", "250002", "250003")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     _press(window, "Copy text")
-    _until(window, "window.copied", "250000\n250001\n250002\n250003\n")
+    copied = "navigator.clipboard.readText()"
+    _until(window, copied, "250000\n250001\n250002\n250003\n")
     _press(window, "Copy link")
-    window.until(lambda: "lines=" in window.value("window.copied"))
-    address = window.value("window.copied")
+    window.until(lambda: "lines=" in page.evaluate(copied))
+    address = page.evaluate(copied)
     assert "token" not in address
     _press(window, "Times")
-    _until(
-        window,
-        r"/^\d\d:\d\d:\d\d\.\d\d\d$/.test(document.querySelector('.line time')?.textContent)",
-        wanted=True,
-    )
+    expect(page.locator(".line time").first).to_have_text(re.compile(r"^\d\d:\d\d:\d\d\.\d\d\d$"))
     _press(window, "Times")
-    _until(window, "document.querySelector('.line time')", None)
-    # In another tab the link leads to the same lines.
-    window.value("location.hash = '#/list'")
+    expect(page.locator(".line time")).to_have_count(0)
+    # The link leads to the same lines.
+    window.go("#/list")
     window.until_text("shown")
-    window.value(f"location.href = {json.dumps(address)}")
-    _until(window, f"{_CHOSEN}.join()", "250000,250001,250002,250003")
+    window.open(address)
+    _until_chosen(window, "250000", "250001", "250002", "250003")
 
 
 @pytest.mark.promise("U.log.tools")
@@ -91,21 +88,26 @@ def test_steps_are_folded_and_a_text_is_found_hit_by_hit(window: Browser, own_se
     process_id = _run(own_server, script)
     _look(window, own_server, process_id)
     _until_line(window, "needle two")
-    assert any("▾ Test" in line for line in window.value(_LINES))
+    page = window.page
+    expect(page.get_by_role("button", name="▾ Test", expanded=True)).to_be_visible()
     _press(window, "Beginning")
-    window.until(lambda: "▸ Build 3" in window.value(f"{_LINES}[0] ?? ''"))
-    assert window.value(f"{_LINES}.slice(1, 3).join()") == "1,2"
-    window.click(".step")
-    window.until(lambda: window.value(f"{_LINES}.slice(1, 5).join()") == "1,2,3,1")
-    window.type("NEEDLE\r", into="[name='find']")
+    build = page.get_by_role("button", name="Build 3")
+    expect(build).to_have_attribute("aria-expanded", "false")
+    assert output_lines(window).all_inner_texts()[1:3] == ["1", "2"]
+    build.click()
+    expect(build).to_have_attribute("aria-expanded", "true")
+    window.until(lambda: output_lines(window).all_inner_texts()[1:5] == ["1", "2", "3", "1"])
+    find = page.get_by_label("Search in this output")
+    find.fill("NEEDLE")
+    find.press("Enter")
     window.until_text("1 of 2")
-    _until(window, f"{_CHOSEN}.join()", "needle")
-    window.click("[aria-label='Next hit']")
+    _until_chosen(window, "needle")
+    _press(window, "Next hit")
     window.until_text("2 of 2")
-    _until(window, f"{_CHOSEN}.join()", "needle two")
-    assert "find=NEEDLE" in window.value("location.hash")
-    window.value("document.querySelector('[name=find]').value = ''")
-    window.type("nowhere\r", into="[name='find']")
+    _until_chosen(window, "needle two")
+    assert "find=NEEDLE" in window.place
+    find.fill("nowhere")
+    find.press("Enter")
     window.until_text("Nothing found")
 
 
@@ -154,7 +156,7 @@ def test_a_hidden_page_asks_for_nothing_and_goes_on_when_it_is_seen(
     counting = "for n in $(seq 2000); do echo number $n; sleep 0.02; done"
     process_id = Requests(own_server).start(counting)["process_id"]
     _look(window, own_server, process_id)
-    window.until(lambda: "number " in "".join(window.value(_LINES)), lambda: window.text)
+    expect(output_lines(window).filter(has_text="number ").first).to_be_visible()
     window.value("""window.asked = [];
         const had = WebSocket.prototype.send;
         WebSocket.prototype.send = function (text) { window.asked.push(String(text)); return had.call(this, text); };

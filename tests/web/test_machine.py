@@ -8,7 +8,7 @@ import pytest
 
 from tests.attacks.attacking import Requests
 from tests.house.sources import ROOT
-from tests.support.browsing import Browser
+from tests.support.browsing import Browser, expect
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer
 from tests.vscode.installed import skip_or_fail
@@ -44,41 +44,41 @@ def test_starts_failures_and_disk_are_seen_over_time_and_by_project(
         asking("GET", f"/v1/processes/{process_id}/wait?timeout=20&until=closed")
     open_page(window, own_server)
     window.until_text("3 shown")
-    window.click("a[href='#/machine']")
+    window.page.get_by_role("link", name="Machine").click()
     window.until_text("3 started, 1 failed")
     window.until(lambda: window.value(_PAINTED)[:3] == [True] * 3, lambda: str(window.value(_PAINTED)))
-    rows = "[...document.querySelectorAll('table[aria-label=\"By project\"] tbody tr')].map((row) => row.innerText.split('\\t').slice(0, 4).join(' '))"
-    assert window.value(rows) == ["/srv/a 2 2 1", "/srv/b 1 1 0"]
-    window.value("location.hash = '#/machine?span=hour&project=%2Fsrv%2Fb'")
+    table = window.page.get_by_role("table", name="By project")
+
+    def rows() -> list[str]:
+        return [" ".join(row.split("\t")[:4]) for row in table.locator("tbody tr").all_inner_texts()]
+
+    assert rows() == ["/srv/a 2 2 1", "/srv/b 1 1 0"]
+    window.go("#/machine?span=hour&project=%2Fsrv%2Fb")
     window.until_text("1 started, 0 failed")
-    assert window.value(rows) == ["/srv/b 1 1 0"]
+    assert rows() == ["/srv/b 1 1 0"]
     # A killed server: the page goes on by itself.
     own_server.kill()
     own_server.start()
     asking = Requests(own_server)
     window.until_text("outlive")
-    window.click("a[href='#/machine?show=disk']")
+    window.page.get_by_role("navigation", name="Parts").get_by_role("link", name="Disk").click()
     window.until_text("What the server removes")
-    assert window.value("document.querySelectorAll('[aria-label=\"Disk by project\"] tbody tr').length") == 2
+    expect(window.page.get_by_role("table", name="Disk by project").locator("tbody tr")).to_have_count(2)
 
 
 @pytest.mark.thorough
 @pytest.mark.promise("U.machine")
 def test_what_lives_is_looked_at_while_it_is_shown_also_on_a_phone(
-    window: Browser, own_server: OutliveServer
+    phone: Browser, own_server: OutliveServer
 ) -> None:
     Requests(own_server).start("exec sleep 60", project="/srv/a")
-    open_page(window, own_server, "--scope", "read")
-    window.until_text("1 shown")
-    window.do("Emulation.setDeviceMetricsOverride", width=375, height=700, deviceScaleFactor=1, mobile=True)
-    try:
-        window.value("location.hash = '#/machine'")
-        window.until_text("busy now")
-        assert window.value("document.documentElement.scrollWidth") <= 375
-        window.until(lambda: window.value(_PAINTED) == [True] * 5)
-        assert window.value("document.querySelectorAll('main button').length") == 0, "it only looks"
-    finally:
-        window.do("Emulation.clearDeviceMetricsOverride")
+    open_page(phone, own_server, "--scope", "read")
+    phone.until_text("1 shown")
+    phone.go("#/machine")
+    phone.until_text("busy now")
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= 375
+    phone.until(lambda: phone.page.evaluate(_PAINTED) == [True] * 5)
+    expect(phone.page.get_by_role("main").get_by_role("button")).to_have_count(0)
 
 
 @pytest.mark.thorough
@@ -98,24 +98,24 @@ def test_a_group_shows_its_line_and_is_paused_resumed_and_stopped_as_one(
 
     open_page(window, own_server)
     window.until_text("5 shown")
-    window.value("location.hash = '#/machine?show=groups'")
+    window.go("#/machine?show=groups")
     shown = window.until_text("2 run, 0 paused, 2 wait")
     assert shown.index("three") < shown.index("four"), "in the order of their turns"
     assert "beside" not in shown
     assert "2 at a time" in shown
-    window.click("[aria-label='Make four the next']")
+    window.page.get_by_role("button", name="Make four the next", exact=True).click()
     window.until(lambda: window.text.index("four") < window.text.index("three"))
-    assert window.value("document.querySelector('[aria-label=\"Move four forward\"]')") is None
-    window.click("[aria-label='Pause all of night']")
+    expect(window.page.get_by_role("button", name="Move four forward")).to_have_count(0)
+    window.page.get_by_role("button", name="Pause all of night", exact=True).click()
     assert "paused" not in states(), "once is a slip of the hand"
-    window.click("[aria-label='Really Pause all of night']")
+    window.page.get_by_role("button", name="Really Pause all of night", exact=True).click()
     window.until_text("0 run, 2 paused, 2 wait")
     assert states() == ["paused", "paused", "queued", "queued", "running"]
-    window.click("[aria-label='Resume all of night']")
-    window.click("[aria-label='Really Resume all of night']")
+    window.page.get_by_role("button", name="Resume all of night", exact=True).click()
+    window.page.get_by_role("button", name="Really Resume all of night", exact=True).click()
     window.until_text("2 run, 0 paused, 2 wait")
-    window.click("[aria-label='Stop all of night']")
-    window.click("[aria-label='Really Stop all of night']")
+    window.page.get_by_role("button", name="Stop all of night", exact=True).click()
+    window.page.get_by_role("button", name="Really Stop all of night", exact=True).click()
     window.until_text("Nothing lives in a group")
     assert states() == ["signaled", "signaled", *states()[2:4], "running"]
     assert not {"running", "queued"} & set(states()[2:4]), "what waited never ran"
@@ -128,20 +128,20 @@ def test_settings_health_and_places_are_seen_by_an_admin(window: Browser, serve:
     Requests(server).start("sleep 60", name="here")
     open_page(window, server)
     window.until_text("1 shown")
-    window.value("location.hash = '#/machine?show=settings'")
+    window.go("#/machine?show=settings")
     shown = window.until_text("flag: --retention")
     assert "3d" in shown
     assert "output_limit" not in shown, "defaults are shown on a click"
-    window.type("output_limit", into="#filter")
-    window.until_text("--output-limit" if "--output-limit" in window.text else "output_limit")
-    assert "q=output_limit" in window.value("location.hash")
-    window.value("location.hash = '#/machine?show=places'")
+    window.page.get_by_role("searchbox", name="Filter settings").fill("output_limit")
+    expect(window.page.get_by_role("cell", name="output_limit", exact=True)).to_be_visible()
+    assert "q=output_limit" in window.place
+    window.go("#/machine?show=places")
     shown = window.until_text("away")
     assert "north" in shown
     assert "This machine" in shown
-    window.value("location.hash = '#/machine?show=checks'")
+    window.go("#/machine?show=checks")
     window.until_text("runs here")
-    assert window.value("document.querySelectorAll('[aria-label=Checks] tbody tr').length") > 10
+    assert window.page.get_by_role("table", name="Checks").get_by_role("row").count() > 10
 
 
 @pytest.mark.thorough
@@ -152,12 +152,12 @@ def test_a_page_that_only_looks_has_no_settings_and_no_button(
     Requests(own_server).start("sleep 60", name="one", group="night")
     open_page(window, own_server, "--scope", "read")
     window.until_text("1 shown")
-    window.value("location.hash = '#/machine?show=settings'")
+    window.go("#/machine?show=settings")
     window.until_text("What lives now")
-    assert window.value("document.querySelector('a[href=\"#/machine?show=settings\"]')") is None
-    window.value("location.hash = '#/machine?show=groups'")
+    expect(window.page.get_by_role("link", name="Settings")).to_have_count(0)
+    window.go("#/machine?show=groups")
     window.until_text("1 run, 0 paused, 0 wait")
-    assert window.value("document.querySelectorAll('main button').length") == 0
+    expect(window.page.get_by_role("main").get_by_role("button")).to_have_count(0)
     token = window.value("sessionStorage.getItem('outlive.token')")
     for path in ("/v1/settings", "/v1/checks"):
         answer = Requests(own_server, token)("GET", path)

@@ -1,13 +1,14 @@
 """Five thousand processes, really started, in the page's list and tree: all are found, few are drawn, and nothing is fetched twice."""
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from outlive.client import AsyncClient
-from tests.support.browsing import Browser
+from tests.support.browsing import Browser, expect
 from tests.support.server import OutliveServer
 from tests.web.opened import open_page
 
@@ -59,15 +60,15 @@ def test_five_thousand_are_listed_sorted_filtered_and_few_are_drawn(
         " await new Promise(requestAnimationFrame); } })()"
     )
     assert window.value(_DRAWN) < _MOST_DRAWN
-    names = "[...document.querySelectorAll('.what > b')].map(one => one.innerText)"
-    window.until(lambda: "many-0" in window.value(names), lambda: str(window.value(names)))
+    names = window.page.locator(".what > b")
+    expect(names.filter(has_text=re.compile("^many-0$"))).to_be_visible()
     window.value(f"{_ROWS}.scrollTop = 0")
-    window.type("tenth=3 many-12", into="#filter")
+    window.page.get_by_role("searchbox", name="Filter").fill("tenth=3 many-12")
     window.until_text("11 shown")
-    window.value("location.hash = '#/list?exit=failed&sort=name'")
+    window.go("#/list?exit=failed&sort=name")
     window.until_text("2500 shown")
-    assert window.value(names)[:6] == [f"many-{number}" for number in range(0, 12, 2)]
-    window.value("location.hash = '#/list?as=tree&tag=tenth%3D3'")
+    assert names.all_inner_texts()[:6] == [f"many-{number}" for number in range(0, 12, 2)]
+    window.go("#/list?as=tree&tag=tenth%3D3")
     assert "/srv/p3" in window.until_text("500 shown")
     assert window.value(_DRAWN) < _MOST_DRAWN
     assert not {"list", "get", "events"} & set(window.value("window.sent")), (

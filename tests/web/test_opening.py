@@ -1,6 +1,5 @@
 """The page is opened as a person opens it, in a real Chromium; other pages of this machine see and do nothing with it."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -38,10 +37,13 @@ def test_a_page_of_another_window_types_a_token_once(window: Browser, own_server
     Requests(own_server).start("sleep 60", name="typed-for")
     window.open(f"http://127.0.0.1:{own_server.ready['ports']['mcp']}/")
     window.until_text("type a token")
-    window.type("wrong\r", into="input")
+    token = window.page.get_by_label("Token")
+    token.fill("wrong")
+    window.page.get_by_role("button", name="Open").click()
     window.until_text("does not count")
     made = run_outlive("token", "create", "--as-user", "--scope", "read", state_dir=own_server.state_dir)
-    window.type(f"{made.stdout.strip()}\r", into="input")
+    token.fill(made.stdout.strip())
+    token.press("Enter")
     window.until_text("typed-for")
     window.reload()
     window.until_text("typed-for")
@@ -49,7 +51,7 @@ def test_a_page_of_another_window_types_a_token_once(window: Browser, own_server
 
 # What a page tries that knows where outlive listens: all that it can without the token of another origin's window.
 _HOSTILE = """
-async (address, processId, code) => {
+async ([address, processId, code]) => {
     const found = {};
     const attempt = async (name, work) => {
         try { found[name] = await work(); } catch (error) { found[name] = "refused"; }
@@ -95,8 +97,7 @@ def test_a_hostile_page_of_another_port_reads_starts_approves_and_frames_nothing
         (tmp_path / "pages/evil.html").write_text("<!doctype html><title>evil</title><body>evil</body>")
         # The same window, which has shown the page, and whose browser has every credential there is.
         window.open(f"{origin.replace('localhost', '127.0.0.1')}/evil.html")
-        words = ", ".join(map(json.dumps, (address, process_id, code)))
-        found = window.value(f"({_HOSTILE})({words})")
+        found = window.page.evaluate(_HOSTILE, [address, process_id, code])
         framed = window.page.frame_locator("iframe").locator("body")
         assert "foreign_origin" in framed.inner_text(), "the frame shows why it shows nothing"
         assert window.value("sessionStorage.length + localStorage.length + document.cookie.length") == 0

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser, Chromium
+from tests.support.browsing import Browser, Chromium, expect
 from tests.support.server import OutliveServer
 from tests.web.opened import WITHOUT_WEBGL, open_page
 
@@ -20,15 +20,12 @@ def viewer(running_chromium: Chromium) -> Iterator[Browser]:
 
 
 def _press(window: Browser, text: str) -> None:
-    found = f"[...document.querySelectorAll('button')].find((one) => one.textContent.trim() === {text!r})"
-    window.until(lambda: window.value(f"{found}?.disabled === false"), lambda: f"{text}: {window.text}")
-    window.value(f"{found}.click()")
+    window.page.get_by_role("button", name=text, exact=True).click()
 
 
 def _go(window: Browser, milliseconds: int) -> None:
     """Move the slider."""
-    window.value(f"""(() => {{ const slider = document.querySelector('[aria-label=Time]');
-        slider.value = {milliseconds}; slider.dispatchEvent(new Event('change', {{bubbles: true}})); }})()""")
+    window.page.get_by_role("slider", name="Time").fill(str(milliseconds))
 
 
 @pytest.mark.promise("U.playback")
@@ -42,7 +39,7 @@ def test_a_terminal_is_played_back_as_it_looked(viewer: Browser, own_server: Out
     asking("GET", f"{path}/wait?timeout=20")
     open_page(viewer, own_server)
     viewer.until_text("shown")
-    viewer.value(f"location.hash = '#/playback/{process_id}'")
+    viewer.go(f"#/playback/{process_id}")
     viewer.until_shown("one")
     assert "two" not in viewer.shown
     _press(viewer, "4x")
@@ -50,16 +47,12 @@ def test_a_terminal_is_played_back_as_it_looked(viewer: Browser, own_server: Out
     shown = viewer.until_shown("three")
     assert "two" in shown
     assert "one" not in shown, "the screen was cleared"
-    assert viewer.value("document.querySelectorAll('.xterm-rows > div').length") == 7
-    viewer.until(
-        lambda: viewer.value(
-            "[...document.querySelectorAll('button')].some((one) => one.textContent.trim() === 'Play')"
-        )
-    )
+    expect(viewer.page.locator(".xterm-rows > div")).to_have_count(7)
+    expect(viewer.page.get_by_role("button", name="Play", exact=True)).to_be_visible()
     # Back to a time, and there it stands.
     _go(viewer, 700)
     viewer.until(lambda: viewer.shown.strip() == "one", lambda: viewer.shown)
-    assert "t=700" in viewer.value("location.hash")
+    assert "t=700" in viewer.place
     assert "two" not in viewer.shown
     viewer.reload()
     viewer.until(lambda: viewer.shown.strip() == "one", lambda: viewer.shown)
@@ -80,14 +73,17 @@ def test_pauses_are_skipped_and_a_long_recording_begins_at_any_time(
     total = asking("GET", f"/v1/processes/{process_id}").body["stdout_bytes"]
     open_page(viewer, own_server)
     viewer.until_text("shown")
-    end = "Number(document.querySelector('[aria-label=Time]')?.max ?? 0)"
-    viewer.value(f"location.hash = '#/playback/{process_id}'")
-    viewer.until(lambda: viewer.value(end) > 4000, lambda: viewer.text)
-    _go(viewer, int(viewer.value(end)) - 3500)
+    slider = viewer.page.get_by_role("slider", name="Time")
+
+    def length_ms() -> int:
+        return int(slider.get_attribute("max") or 0)
+
+    viewer.go(f"#/playback/{process_id}")
+    viewer.until(lambda: length_ms() > 4000, lambda: viewer.text)
+    _go(viewer, length_ms() - 3500)
     viewer.until_shown("mark-8")
     fetched = "performance.getEntriesByType('resource').filter((one) => one.name.includes('/output')).reduce((sum, one) => sum + one.transferSize, 0)"
-    assert viewer.value(fetched) < total / 2
-    viewer.value("window.begun = performance.now()")
+    assert viewer.page.evaluate(fetched) < total / 2
     _press(viewer, "Skip pauses")
     _press(viewer, "Play")
     viewer.until_shown("late")

@@ -6,7 +6,7 @@ import http.client
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser
+from tests.support.browsing import Browser, expect
 from tests.support.server import OutliveServer
 from tests.web.opened import open_page
 
@@ -23,14 +23,16 @@ def _type(server: OutliveServer, process_id: str, text: str) -> None:
 def test_a_question_is_seen_and_answered(window: Browser, own_server: OutliveServer) -> None:
     asking = Requests(own_server)
     open_page(window, own_server)
-    window.click("a[href='#/questions']")
+    window.page.get_by_role("link", name="Questions").click()
     window.until_text("Nothing waits for input.")
     line = "read -p 'your name? ' name; echo hello $name"
     process_id = asking.start(line, name="curious", pty=True, stdin="pipe")["process_id"]
     assert "curious" in window.until_text("your name?")
-    assert window.value("document.querySelector('.card input').type") == "text"
-    assert window.value("document.title") == "(1) outlive"
-    window.type("Ada\r", into=".card input")
+    answer = window.page.get_by_role("article", name="Question of curious").get_by_label("Answer")
+    expect(answer).to_have_attribute("type", "text")
+    assert window.page.title() == "(1) outlive"
+    answer.fill("Ada")
+    answer.press("Enter")
     window.until_text("Nothing waits for input.")
     assert "hello Ada" in asking.output(process_id)
 
@@ -41,10 +43,12 @@ def test_a_password_is_typed_unseen(window: Browser, own_server: OutliveServer) 
     line = "read -s -p 'Password: ' secret; echo; echo $secret | sha256sum"
     process_id = asking.start(line, pty=True, stdin="pipe")["process_id"]
     open_page(window, own_server)
-    window.value("location.hash = '#/questions'")
+    window.go("#/questions")
     window.until_text("Password:")
-    assert window.value("document.querySelector('.card input').type") == "password"
-    window.type("sesame-7\r", into=".card input")
+    answer = window.page.get_by_label("Answer, not shown")
+    expect(answer).to_have_attribute("type", "password")
+    answer.fill("sesame-7")
+    window.page.get_by_role("button", name="Send").click()
     window.until_text("Nothing waits for input.")
     told = asking.output(process_id)
     assert "sesame-7" not in told + window.text
@@ -58,13 +62,15 @@ def test_an_idle_shell_is_no_question_and_what_asks_in_it_is(
     asking = Requests(own_server)
     shell = asking.start("exec bash --norc -i", name="idle", pty=True, stdin="pipe")["process_id"]
     open_page(window, own_server)
-    window.value("location.hash = '#/questions'")
+    window.go("#/questions")
     asking.start("read -p 'Sure? ' it", name="asks", pty=True, stdin="pipe")
     assert "idle" not in window.until_text("Sure?")
     line = "bash -c 'read -p \"Continue? [Y/n] \" it; echo it was $it'\n"
     _type(own_server, shell, line)
     assert "idle" in window.until_text("2 waiting for input")
-    window.type("Y\r", into=".card[aria-label='Question of idle'] input")
+    question = window.page.get_by_role("article", name="Question of idle")
+    question.get_by_label("Answer").fill("Y")
+    question.get_by_role("button", name="Send").click()
     window.until_text("1 waiting for input")
     _type(own_server, shell, "exit\n")
     assert "it was Y" in asking.output(shell)
@@ -105,6 +111,6 @@ def test_a_page_that_only_looks_types_nothing(window: Browser, own_server: Outli
     Requests(own_server).start("read name", pty=True, stdin="pipe", name="asks-in-vain")
     open_page(window, own_server, "--scope", "read")
     window.until_text("asks-in-vain")
-    assert window.value("document.querySelector('a[href=\"#/questions\"]')") is None
-    window.value("location.hash = '#/questions'")
+    expect(window.page.get_by_role("link", name="Questions")).to_have_count(0)
+    window.go("#/questions")
     window.until_text("types nothing")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser
+from tests.support.browsing import Browser, expect
 from tests.support.server import OutliveServer
 from tests.web.opened import open_page
 
@@ -16,10 +16,6 @@ def _run(asking: Requests, command: str, name: str) -> str:
     return process_id
 
 
-def _submit(window: Browser) -> None:
-    window.value("document.querySelector('.search form').requestSubmit()")
-
-
 @pytest.mark.promise("U.search")
 def test_what_is_typed_is_found_in_all_output_and_a_click_leads_to_the_line(
     window: Browser, own_server: OutliveServer
@@ -29,28 +25,28 @@ def test_what_is_typed_is_found_in_all_output_and_a_click_leads_to_the_line(
     newer = _run(asking, "seq 1 50000; echo 'connection REFUSED by 50001'; seq 50002 90000", "newer")
     address = open_page(window, own_server)
     window.until_text("2 shown")
-    window.value("document.querySelector('a[href=\"#/search\"]').click()")
-    window.until(lambda: window.value("document.querySelector('.search form') !== null"))
-    window.type("connection refused", into="#filter")
-    _submit(window)
+    page = window.page
+    page.get_by_role("link", name="Search").click()
+    page.get_by_role("searchbox", name="Search in all output").fill("connection refused")
+    page.get_by_role("button", name="Search", exact=True).click()
     shown = window.until_text("2 found")
     assert "everything was searched" in shown
     assert shown.index("by 50001") < shown.index("first: Connection refused"), "the newest process first"
     assert "50000\n" in shown, "with the lines around it"
-    assert window.value("location.hash") == "#/search?q=connection+refused"
-    assert window.value("document.querySelector('mark').textContent") == "connection REFUSED"
+    assert window.place == "#/search?q=connection+refused"
+    expect(page.locator("mark").first).to_have_text("connection REFUSED")
     # A text of a process is a text.
-    window.value("location.hash = '#/search?q=no+tag'")
+    window.go("#/search?q=no+tag")
     window.until_text("1 found")
-    assert window.value("document.querySelector('.hit b b')") is None
+    expect(page.get_by_role("listitem").locator("b")).to_have_text(["older"])
     # The whole view is in the address, also opened anew.
     window.open(f"{address}#/search?q=%5Econnection.*%5Cd&regex=1&case=1")
     window.until_text("1 found")
-    window.value("document.querySelector('.hit .lines').click()")
-    first = "(document.querySelector('.line [role=cell]') || {}).innerText || ''"
-    window.until(lambda: window.value(first).startswith("connection REFUSED"), lambda: window.text[:500])
-    assert window.value("location.hash").startswith(f"#/log/{newer}?at=")
-    window.value("history.back()")
+    page.get_by_role("listitem").get_by_role("link", name="connection REFUSED").click()
+    lines = page.get_by_role("table", name="Lines of output")
+    expect(lines.get_by_role("cell").first).to_contain_text("connection REFUSED")
+    assert window.place.startswith(f"#/log/{newer}?at=")
+    page.go_back()
     window.until_text("1 found")
 
 
@@ -63,12 +59,12 @@ def test_a_search_stops_goes_on_over_a_kill_of_the_server_and_says_what_is_no_pa
     _run(asking, "for n in $(seq 550); do echo pebble $n; done", "stones")
     open_page(window, own_server, "--scope", "read")
     window.until_text("1 shown")
-    window.value("location.hash = '#/search?q=pebble'")
+    window.go("#/search?q=pebble")
     assert "there may be more" in window.until_text("500 found")
     own_server.kill()
     window.until_text("The server is away")
-    window.value("document.querySelector('.hits button').click()")
+    window.page.get_by_role("button", name="Go on").click()
     own_server.start()
     window.until_text("550 found")
-    window.value("location.hash = '#/search?q=%28&regex=1'")
+    window.go("#/search?q=%28&regex=1")
     window.until_text("no regular expression")

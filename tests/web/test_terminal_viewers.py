@@ -1,18 +1,19 @@
 """Several pages of one terminal in real Chromiums: one types, the others see it in its size; search; and what a hidden page costs."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser, Chromium
+from tests.support.browsing import Browser, Chromium, expect
 from tests.support.server import OutliveServer
 from tests.web.opened import WITHOUT_WEBGL, open_page, start_shell
 
 pytestmark = pytest.mark.thorough
 
-_SIZE = "(() => { const rows = document.querySelectorAll('.xterm-rows > div'); return rows.length; })()"
+_LETTERBOX = re.compile(r"\bletterbox\b")
 
 
 @pytest.fixture
@@ -26,9 +27,7 @@ def windows(running_chromium: Chromium) -> Iterator[tuple[Browser, Browser]]:
 
 
 def _press(window: Browser, text: str) -> None:
-    found = f"[...document.querySelectorAll('button')].find((one) => one.textContent.trim() === {text!r})"
-    window.until(lambda: window.value(f"{found} !== undefined"), lambda: f"{text}: {window.text}")
-    window.value(f"{found}.click()")
+    window.page.get_by_role("button", name=text, exact=True).click()
 
 
 def _size(server: OutliveServer, window: Browser, mark: str) -> str:
@@ -47,16 +46,15 @@ def test_one_page_types_and_the_other_looks_until_it_takes_over(
     for window in windows:
         open_page(window, own_server)
         window.until_text("shown")
-        window.value(f"location.hash = '#/terminal/{process_id}'")
+        window.go(f"#/terminal/{process_id}")
         window.until_shown("here>")
     one.until_text("You type, one other viewer looks on")
     two.until_text("Another viewer types")
     size = _size(own_server, one, "first")
     two.until_shown(f"first-{size}")
-    rows = int(size.split("x")[0])
-    two.until(lambda: two.value(_SIZE) == rows, lambda: f"{two.value(_SIZE)} {size}")
-    assert two.value("document.querySelector('.screen').classList.contains('letterbox')")
-    assert not one.value("document.querySelector('.screen').classList.contains('letterbox')")
+    expect(two.page.locator(".xterm-rows > div")).to_have_count(int(size.split("x")[0]))
+    expect(two.page.locator(".screen")).to_have_class(_LETTERBOX)
+    expect(one.page.locator(".screen")).not_to_have_class(_LETTERBOX)
     two.type("dropped\r")
     _press(two, "Take over")
     one.until_text("Another viewer types")
@@ -90,16 +88,19 @@ def test_a_text_is_found_in_what_has_scrolled_away(
     process_id = start_shell(own_server)
     open_page(window, own_server)
     window.until_text("shown")
-    window.value(f"location.hash = '#/terminal/{process_id}'")
+    window.go(f"#/terminal/{process_id}")
     window.until_shown("here>")
     window.type("seq 1000 2999; echo over\r")
     window.until_shown("\nover\nhere>")
     assert "1234" not in window.shown
     _press(window, "Search")
-    window.type("1234\r", into="[name='terminal-find']")
+    find = window.page.get_by_label("Search in the terminal")
+    find.fill("1234")
+    find.press("Enter")
     window.until_shown("\n1234\n")
     window.until_text("1 of 1")
-    window.type("nowhere\r", into="[name='terminal-find']")
+    find.fill("nowhere")
+    find.press("Enter")
     window.until_text("Nothing found")
 
 
@@ -111,7 +112,7 @@ def test_a_hidden_page_hangs_up_and_goes_on_at_the_exact_byte(
     process_id = start_shell(own_server)
     open_page(window, own_server)
     window.until_text("shown")
-    window.value(f"location.hash = '#/terminal/{process_id}'")
+    window.go(f"#/terminal/{process_id}")
     window.until_shown("here>")
     asking = Requests(own_server)
 
@@ -127,10 +128,7 @@ def test_a_hidden_page_hangs_up_and_goes_on_at_the_exact_byte(
     window.value("window.isHidden = false; document.dispatchEvent(new Event('visibilitychange'))")
     window.until_shown("\nn400\nhere>")
     window.until(lambda: connections() == 2)
-    window.until(
-        lambda: not window.value("document.querySelector('.screen').classList.contains('letterbox')"),
-        lambda: window.text,
-    )
+    expect(window.page.locator(".screen")).not_to_have_class(_LETTERBOX)
     window.type("echo again\r")
     window.until_shown("\nagain\nhere>")
 
@@ -152,7 +150,7 @@ def test_a_dropped_file_lies_in_the_shells_folder_and_is_named_at_the_cursor(
     process_id = start_shell(own_server)
     open_page(window, own_server)
     window.until_text("shown")
-    window.value(f"location.hash = '#/terminal/{process_id}'")
+    window.go(f"#/terminal/{process_id}")
     window.until_shown("here>")
     window.type(f"cd '{folder}'; echo moved\r")
     window.until_shown("\nmoved\nhere>")

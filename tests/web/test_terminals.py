@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser, Chromium
+from tests.support.browsing import Browser, Chromium, expect
 from tests.support.server import OutliveServer
 from tests.web.opened import WITHOUT_WEBGL, open_page, start_shell
 
@@ -23,8 +23,8 @@ def viewer(running_chromium: Chromium) -> Iterator[Browser]:
 def test_a_terminal_is_opened_and_typed_into(viewer: Browser, own_server: OutliveServer) -> None:
     open_page(viewer, own_server)
     viewer.until_text("shown")
-    viewer.click(".filter button")
-    viewer.until(lambda: viewer.value("location.hash.startsWith('#/terminal/')"), lambda: viewer.text)
+    viewer.page.get_by_role("button", name="New terminal").click()
+    viewer.page.wait_for_url("**/#/terminal/*")
     viewer.until(lambda: "$" in viewer.shown or "#" in viewer.shown, lambda: viewer.shown)
     viewer.type("echo $((6 * 7))-seen\r")
     viewer.until_shown("\n42-seen")
@@ -37,7 +37,7 @@ def test_a_terminal_goes_on_at_the_exact_byte_when_the_server_is_killed(
 ) -> None:
     start_shell(own_server)
     open_page(viewer, own_server)
-    viewer.click("[aria-label='Terminal of shell']")
+    viewer.page.get_by_role("link", name="Terminal of shell").click()
     viewer.until_shown("here>")
     viewer.type("echo $((6 * 7))-before; sleep 2; echo $((7 * 7))-meanwhile\r")
     viewer.until_shown("\n42-before")
@@ -45,14 +45,14 @@ def test_a_terminal_goes_on_at_the_exact_byte_when_the_server_is_killed(
     viewer.until_text("connection was lost")
     own_server.start()
     viewer.until_shown("\n49-meanwhile\nhere>")
-    viewer.until(lambda: "connection was lost" not in viewer.text, lambda: viewer.text)
+    expect(viewer.page.get_by_text("connection was lost")).to_have_count(0)
     viewer.type("echo $((8 * 8))-after\r")
     shown = viewer.until_shown("\n64-after\nhere>")
     assert [shown.count(f"\n{one}") for one in ("42-before", "49-meanwhile", "64-after")] == [1, 1, 1]
     asking = Requests(own_server)
     # One for the page, one for the terminal.
     viewer.until(lambda: asking("GET", "/health").body["connections"] == 2)
-    viewer.click(".keys button:nth-child(4)")
+    viewer.page.get_by_role("button", name="Ctrl-D").click()
     viewer.until_text("exited with 0")
 
 
@@ -63,7 +63,7 @@ def test_who_only_looks_sees_the_terminal_and_types_nothing(
     process_id = start_shell(own_server)
     before = Requests(own_server)("GET", f"/v1/processes/{process_id}").body
     open_page(viewer, own_server, "--scope", "read")
-    viewer.click("[aria-label='Terminal of shell']")
+    viewer.page.get_by_role("link", name="Terminal of shell").click()
     viewer.until_shown("here>")
     assert "only looks" in viewer.text
     viewer.type("echo typed-by-a-looker\r")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -11,12 +12,12 @@ import pytest
 
 from tests.attacks.attacking import Requests
 from tests.house.sources import ROOT
-from tests.support.browsing import Browser
+from tests.support.browsing import Browser, expect
 from tests.support.server import OutliveServer
 from tests.vscode.installed import skip_or_fail
 from tests.web.opened import open_page
 
-_BARS = "[...document.querySelectorAll('.bar-span')]"
+_BARS = ".bar-span"  # what is drawn of a row, and said in its words beside it
 
 
 @pytest.mark.promise("U.timeline")
@@ -54,26 +55,27 @@ def test_a_day_is_one_sentence_what_failed_first_and_bars_that_lead_to_logs(
         asking("GET", f"/v1/processes/{process_id}/wait?timeout=20")
     open_page(window, own_server)
     window.until_text("3 shown")
-    window.click("a[href='#/timeline']")
+    window.page.get_by_role("link", name="Timeline").click()
     shown = window.until_text("3 ended, 2 of them failed.")
     assert "by itself, exit 3" in shown
     assert "its time was up" in shown
     assert shown.index("late") < shown.index("fine"), "what failed is said before everything else"
-    assert window.value(f"{_BARS}.length") == 3
-    inside = f"{_BARS}.every((one) => {{ const box = one.getBoundingClientRect(); return box.width >= 3 && box.right <= innerWidth + 3; }})"
-    assert window.value(inside)
+    bars = window.page.locator(_BARS)
+    expect(bars).to_have_count(3)
+    inside = "(all) => all.every((one) => { const box = one.getBoundingClientRect(); return box.width >= 3 && box.right <= innerWidth + 3; })"
+    assert bars.evaluate_all(inside)
     # Live: what starts is a bar, and what ends changes the sentence.
     asking.start("sleep 60", name="begun-elsewhere")
     window.until_text("3 ended, 2 of them failed, 1 runs.")
     asking("POST", "/v1/processes/begun-elsewhere/control", body={"action": "cancel"})
     window.until_text("4 ended, 2 of them failed, 1 was stopped.")
-    window.click(".looks a")
-    window.until(lambda: str(window.value("location.hash")).startswith("#/log/"))
+    window.page.get_by_role("list", name="To look at first").get_by_role("link").first.click()
+    window.page.wait_for_url("**/#/log/*")
     # The address holds project and filter.
-    window.value("location.hash = '#/timeline?project=%2Fsrv%2Fa'")
+    window.go("#/timeline?project=%2Fsrv%2Fa")
     window.until_text("1 ended, 1 of them failed.")
-    window.value("location.hash = '#/timeline?only=bad'")
-    window.until(lambda: window.value(f"{_BARS}.length") == 2)
+    window.go("#/timeline?only=bad")
+    expect(bars).to_have_count(2)
 
 
 @pytest.mark.thorough
@@ -85,47 +87,39 @@ def test_a_killed_server_is_marked_and_an_hour_is_chosen_by_the_axis(
     process_id = asking.start("exit 0", name="before")["process_id"]
     asking("GET", f"/v1/processes/{process_id}/wait?timeout=20")
     open_page(window, own_server)
-    window.value("location.hash = '#/timeline'")
+    window.go("#/timeline")
     window.until_text("1 ended.")
     own_server.kill()
     own_server.start()
     window.until_text("A server was killed after")
-    assert window.value("document.querySelectorAll('.bar-row .gap').length") >= 1
+    expect(window.page.locator(".bar-row .gap").first).to_be_attached()
     yesterday = window.value("new Date(Date.now() - 86400000).toLocaleDateString('sv')")
-    window.click("[aria-label='The day before']")
+    window.page.get_by_role("button", name="The day before", exact=True).click()
     window.until_text("Nothing ended.")
-    assert f"day={yesterday}" in window.value("location.hash")
-    window.click("[aria-label='Show the hour from 12:00']")
+    assert f"day={yesterday}" in window.place
+    window.page.get_by_role("link", name="Show the hour from 12:00").click()
     window.until_text("12:10")
-    assert window.value("location.hash").endswith("hour=12")
+    assert window.place.endswith("hour=12")
     window.reload()
     assert "12:10" in window.until_text("Nothing ended.")
     # By keys alone: the first bar is reached and followed.
-    window.value("location.hash = '#/timeline'")
+    window.go("#/timeline")
     window.until_text("1 ended.")
-    window.value("document.querySelector('.bar-row').focus()")
-    window.do(
-        "Input.dispatchKeyEvent",
-        type="keyDown",
-        key="Enter",
-        code="Enter",
-        windowsVirtualKeyCode=13,
-        text="\r",
-    )
-    window.until(lambda: process_id in window.value("location.hash"))
+    window.page.get_by_role("row", name="before").press("Enter")
+    window.page.wait_for_url(f"**{process_id}")
 
 
 @pytest.mark.thorough
 @pytest.mark.promise("U.timeline")
 def test_of_thousands_of_bars_those_in_sight_are_drawn_and_they_fit_a_phone(
-    window: Browser, own_server: OutliveServer
+    phone: Browser, own_server: OutliveServer
 ) -> None:
     """The server's answers are replaced on their way, so that no five thousand processes have to run."""
-    open_page(window, own_server)
-    window.until_text("shown")
+    open_page(phone, own_server)
+    phone.until_text("shown")
     begun = datetime.now(UTC) - timedelta(minutes=1)
     one = Requests(own_server).start("true", name="many")
-    window.until_text("many")
+    phone.until_text("many")
     one |= {
         "state": "exited",
         "exit_code": 1,
@@ -133,25 +127,20 @@ def test_of_thousands_of_bars_those_in_sight_are_drawn_and_they_fit_a_phone(
         "started_at": begun.isoformat(),
     }
     one |= {"ended_at": (begun + timedelta(seconds=9)).isoformat(), "descendants": 0, "cause": None}
-    window.do("Emulation.setDeviceMetricsOverride", width=375, height=700, deviceScaleFactor=1, mobile=True)
-    try:
-        window.value(
-            f"""import('/ui/timeline/timeline.js').then(({{lived}}) => {{
-                location.hash = '#/timeline';
-                return new Promise((done) => setTimeout(done, 500)).then(() => {{
-                    const one = {json.dumps(one)};
-                    const processes = Array.from({{length: 5000}}, (_, n) => ({{...one, process_id: one.process_id.slice(0, -5) + String(10000 + n)}}));
-                    lived.value = {{...lived.value, processes, isWhole: true}};
-                }});
-            }})"""
-        )
-        window.until_text("5000 ended, 5000 of them failed.")
-        assert window.value("document.documentElement.scrollWidth") <= 375
-        assert 0 < window.value(f"{_BARS}.length") < 60, "of thousands only what is in sight is drawn"
-        window.value("document.querySelector('.timeline .rows').scrollTop = 150000")
-        window.until(
-            lambda: "13" in window.value("document.querySelector('.bar-row').getAttribute('href')")[-5:]
-        )
-        assert window.value("document.querySelector('.timeline .rows').scrollTop") > 100_000
-    finally:
-        window.do("Emulation.clearDeviceMetricsOverride")
+    phone.page.evaluate(
+        f"""import('/ui/timeline/timeline.js').then(({{lived}}) => {{
+            location.hash = '#/timeline';
+            return new Promise((done) => setTimeout(done, 500)).then(() => {{
+                const one = {json.dumps(one)};
+                const processes = Array.from({{length: 5000}}, (_, n) => ({{...one, process_id: one.process_id.slice(0, -5) + String(10000 + n)}}));
+                lived.value = {{...lived.value, processes, isWhole: true}};
+            }});
+        }})"""
+    )
+    phone.until_text("5000 ended, 5000 of them failed.")
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= 375
+    assert 0 < phone.page.locator(_BARS).count() < 60, "of thousands only what is in sight is drawn"
+    table = phone.page.get_by_role("table", name="What ran, by its start")
+    table.evaluate("(table) => { table.scrollTop = 150000; }")
+    expect(table.get_by_role("row").first).to_have_attribute("href", re.compile("13...$"))
+    assert table.evaluate("(table) => table.scrollTop") > 100_000
