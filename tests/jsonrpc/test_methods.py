@@ -1,6 +1,7 @@
 """The extra methods: attach, list, get, read, wait, signal, and requests while a process streams."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from anyio import fail_after
@@ -55,6 +56,24 @@ async def test_processes_are_listed_by_when_they_lived(client: RpcClient, gate: 
         assert (await client.failure("list", **{wrong: "soon"})).reason == "invalid_params"
     gate.open()
     await client.completed(second["process_id"])
+
+
+@pytest.mark.promise("S0.19.list.same")
+async def test_runs_of_the_same_command_in_the_same_folder_are_listed(
+    client: RpcClient, tmp_path: Path
+) -> None:
+    line = f"true # {'as long as the index and longer ' * 4}"
+    runs = [(await client.run(line, cwd=str(tmp_path), detach=True)).process_id for _ in range(3)]
+    await client.run(line, cwd="/", detach=True)
+    await client.run(line + "!", cwd=str(tmp_path), detach=True)
+
+    async def listed(**wanted: object) -> list[str]:
+        return [view["process_id"] for view in (await client.request("list", **wanted))["processes"]]
+
+    assert await listed(same_as=runs[0]) == runs[::-1]
+    assert await listed(same_as=runs[2], before=runs[2], limit=1) == [runs[1]]
+    assert await listed(same_as=runs[0], before=runs[0], limit=1) == []
+    assert (await client.failure("list", same_as="no-such-name")).reason == "process_not_found"
 
 
 @pytest.mark.promise("S0.3.tags", "S0.19.get")

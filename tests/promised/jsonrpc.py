@@ -114,6 +114,7 @@ SENTENCES: Mapping[str, str] = {
     "S0.19.list": "`list` names the processes this session may see.",
     "S0.19.list.project": "`list` finds processes by project, key and short id, and every view of a process shows them.",
     "S0.19.list.time": "`list` finds processes by when they were started, and those that lived in a span of time.",
+    "S0.19.list.same": "`list` finds what ran the same command in the same folder, however long the history is.",
     "S0.19.get": "`get` describes one process.",
     "S0.19.read": "`read` returns recorded output from a cursor.",
     "S0.19.read.times": "`read` says with `times` when each piece of output was written.",

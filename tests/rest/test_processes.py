@@ -93,6 +93,10 @@ def test_lists_are_filtered_by_state_tag_group_time_and_text(rest: RestCaller, g
     for far, found in (("0001-01-02", [three, two, one]), ("9999-12-30", [three, two])):
         assert listed(alive_since=f"{far}T00:00:00Z") == found, "what lives, lives on"
     assert listed(q="NEEDLE") == [two, one]
+    again = rest.run("exit 3 # Needle", group=group)["process_id"]
+    assert listed(same_as=one) == [again, one]
+    rest.call("GET", _ALL, same_as="no-such-name", expect=404)
+    rest.call("DELETE", f"{_ALL}/{again}")
     assert listed(q="needle", state="ended") == [one]
     for process_id in (two, three):
         rest.call("DELETE", f"{_ALL}/{process_id}", force="true")

@@ -16,7 +16,7 @@ from outlive.core.process import Owner
 from outlive.store.registry import Registry
 from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
 from outlive.store.schema import MIGRATIONS
-from tests.store.rows import a_row, stored_processes
+from tests.store.rows import START, a_row, stored_processes
 
 pytestmark = pytest.mark.promise("W.list.flat")
 
@@ -46,6 +46,8 @@ _EMPTY: dict[str, ProcessFilter] = {
     "another pid": ProcessFilter(principal="me", pid=4, active=True, detached=True),
     "before the first": ProcessFilter(principal="me", before=_OLDEST),
     "before the first, ended": ProcessFilter(principal="me", active=False, before=_OLDEST),
+    "other words": ProcessFilter(principal="me", same_as=("make test", "/")),
+    "the same words elsewhere": ProcessFilter(principal="me", same_as=("make", "/tmp"), detached=True),
     "since the future": ProcessFilter(principal="me", since="z" * 26),
 }
 _PAGES: dict[str, ProcessFilter] = {
@@ -53,13 +55,21 @@ _PAGES: dict[str, ProcessFilter] = {
     "ended": ProcessFilter(principal="me", active=False),
     "ended, of a tag": ProcessFilter(principal="me", active=False, tags={"a": "1"}),
     "a group": ProcessFilter(principal="me", group="g"),
+    "runs of a command": ProcessFilter(principal="me", same_as=("make", "/")),
     "later page": ProcessFilter(principal="me", before=a_row(_FEW // 2).record.process_id),
 }
 
 
 def _history(count: int) -> list[StoredProcess]:
     owner = Owner(principal="me", connection_id="c")
-    common = {"owner": owner, "group": "g", "tags": {"a": "1"}, "pid": 3, "command_id": "cmd_1_1"}
+    common: dict[str, object] = {
+        "owner": owner,
+        "group": "g",
+        "tags": {"a": "1"},
+        "pid": 3,
+        "command_id": "cmd_1_1",
+    }
+    common |= {"command": "make", "started_at": START}
     return [a_row(number, **common) for number in range(count)]
 
 
@@ -111,6 +121,7 @@ _filters = st.builds(
     detached=st.none() | st.booleans(),
     states=st.none() | st.frozensets(st.sampled_from(State), max_size=3),
     text=st.sampled_from([None, None, "a"]),
+    same_as=st.sampled_from([None, None, ("make", "/"), ("", "")]),
     until=st.sampled_from([None, None, a_row(_FEW // 2).record.process_id]),
     ended_since=st.none() | st.datetimes(*_BOUNDS, timezones=st.just(UTC)),
     alive_since=st.none() | st.datetimes(*_BOUNDS, timezones=st.just(UTC)),

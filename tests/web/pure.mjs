@@ -194,11 +194,6 @@ test("two outputs differ first at a line, wherever their pages were cut", async 
   assert.equal(await differ([], []), null);
 });
 
- const all = [run("01a"), run("01b"), run("01c", { cwd: "/other" }), run("01d", { started_at: null }), run("01e"), run("01f")];
-  assert.equal(lastRun(all[4], all).process_id, "01b");
-  assert.equal(lastRun(all[0], all), undefined);
-});
-
 test("tags that are typed change what is new, and take away what is gone", () => {
   const tags = { job: "build", draft: "" };
   assert.equal(tagText(tags), "job=build, draft");

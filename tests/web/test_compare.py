@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.attacks.attacking import Requests
-from tests.support.browsing import Browser, expect
+from tests.support.browsing import Browser, Chromium, expect
 from tests.support.server import OutliveServer
 from tests.web.opened import open_page
 
@@ -56,3 +56,27 @@ def test_a_run_is_compared_with_the_one_before_by_a_click(
     window.until_text("No earlier run")
     window.go(f"#/log/{third}")
     expect(page.get_by_role("link", name="Compare with the last run")).to_be_visible()
+
+
+@pytest.mark.promise("U.compare")
+def test_a_last_run_that_the_pages_list_does_not_hold_is_found(
+    running_chromium: Chromium, own_server: OutliveServer, tmp_path: Path
+) -> None:
+    """The page lists so many and no more; here the answers are cut to the newest two."""
+    cut = (
+        "const parse = JSON.parse; JSON.parse = (text) => { const told = parse(text);"
+        " if (told?.result?.processes?.length > 2) told.result.processes.length = 2; return told; };"
+    )
+    asking = Requests(own_server)
+    first = asking.start("date; true", cwd=str(tmp_path), name="first")["process_id"]
+    for number in range(3):
+        asking.start(f"echo {number}", name=f"between-{number}")
+    second = asking.start("date; true", cwd=str(tmp_path), name="second")["process_id"]
+    with running_chromium.window(script=cut) as window:
+        open_page(window, own_server)
+        window.until_text("2 shown")
+        window.click("[aria-label='Details of second']")
+        window.click(".details a[href^='#/compare']")
+        assert "Compared," in window.until_text("Compared,")
+        assert window.place == f"#/compare/{second}"
+        assert window.value("document.querySelectorAll('thead a')[1].hash") == f"#/log/{first}"

@@ -193,6 +193,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         since: datetime | None = None,
         until: datetime | None = None,
         alive_since: datetime | None = None,
+        same_as: str | None = None,
         before: str | None = None,
         limit: int = 50,
     ) -> _Infos:
@@ -201,12 +202,12 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         `active`: those that run, or those that have ended. `group` and `tags`: those of this group, with all of these tags.
         `project`: those of this folder (`StartOptions`), absolute. `key`, `short_id` ("p7") and `name`: those that are called
         so. `since` and `until`: those that were started from an aware moment on, before one. `alive_since`: not what had ended
-        before one; with `until`, what lived between the two. `before`: those older than this process_id, the last one of the
+        before one; with `until`, what lived between the two. `same_as`: runs of the same command in the same folder as this process. `before`: those older than this process_id, the last one of the
         page before.
         """
         params: dict[str, object] = {"active": active, "group": group, "tags": tags and dict(tags)}
         params |= {"project": project, "key": key, "short_id": short_id, "name": name}
-        params |= {"before": before, "limit": limit}
+        params |= {"same_as": same_as, "before": before, "limit": limit}
         times = {"since": since, "until": until, "alive_since": alive_since}
         params |= {member: at and at.isoformat() for member, at in times.items()}
         result = await self._link.request("list", params)

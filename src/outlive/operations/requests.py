@@ -159,9 +159,15 @@ class ListFilter(ProjectFilter, kw_only=True, frozen=True):
     alive_since: Annotated[
         MomentText | None, Meta(description="Not what had ended before this time; RFC 3339.")
     ] = None
+    same_as: Annotated[
+        ProcessWord | None,
+        Meta(
+            description="Only runs of the same command in the same folder as this process, itself included."
+        ),
+    ] = None
 
     def members(self) -> ListMembers:
-        """Return them as members of a `ProcessFilter`.
+        """Return them as members of a `ProcessFilter`, but for `same_as`: which process that is the frontend finds.
 
         Raises:
             InvalidRequest: A time is none.

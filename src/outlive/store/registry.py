@@ -113,6 +113,7 @@ def _index_of_few(wanted: ProcessFilter) -> str | None:
         (wanted.pid is not None, "processes_by_pid"),
         (in_project and wanted.number is not None, "processes_by_number"),
         (in_project and wanted.key is not None, "processes_by_key"),
+        (wanted.same_as is not None, "processes_by_run"),
         (wanted.name is not None, "processes_by_name"),
     )
     return next((index for is_wanted, index in conditions if is_wanted), None)

@@ -267,6 +267,12 @@ def _lower(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass").lower()
 
 
+def _is_run_of(record: ProcessRecord, command: str, cwd: str) -> bool:
+    """Return whether a process has begun to run these words there, as the registry's text has them."""
+    is_same = _text(record.command) == _text(command) and _text(record.cwd) == _text(cwd)
+    return is_same and record.started_at is not None
+
+
 def _has_lived(record: ProcessRecord, since: datetime) -> bool:
     """Return whether a process, or what it has left, lived at this moment or later."""
     is_alive = record.state in NOT_ENDED or record.descendants > 0
@@ -302,6 +308,7 @@ class ProcessFilter:
     `active` selects processes of which something runs: the main process, or descendants that it left (True); or those whose
     main process has ended (False). `project` "" selects those of no project. All `tags` must match. `since` is a process id: that one and later ones; `until` is one, too: earlier ones. `ended_since` is a moment: what
     has ended then or later. `alive_since` is one, too: not what had ended before. `text` is contained in the command, ASCII letters in either case.
+    `same_as` are a command and a folder: what has begun to run these words there.
     """
 
     principal: str | None = None
@@ -319,6 +326,7 @@ class ProcessFilter:
     detached: bool | None = None
     states: frozenset[State] | None = None
     text: str | None = None
+    same_as: tuple[str, str] | None = None
     since: str | None = None
     until: str | None = None
     ended_since: datetime | None = None
@@ -356,6 +364,7 @@ class ProcessFilter:
             and (self.detached is None or record.is_detached == self.detached)
             and (self.states is None or record.state in self.states)
             and (self.text is None or _lower(self.text) in _lower(record.command))
+            and (self.same_as is None or _is_run_of(record, *self.same_as))
             and (self.since is None or record.process_id >= self.since)
             and (self.until is None or record.process_id < self.until)
             and (self.alive_since is None or _has_lived(record, self.alive_since))
@@ -404,12 +413,17 @@ class ProcessFilter:
             # SQLite's lower() changes ASCII letters only, as `_lower`.
             clauses.append("instr(lower(command), lower(?)) > 0")
             values.append(self.text)
-        if self.since is not None:
-            clauses.append("process_id >= ?")
-            values.append(self.since)
-        if self.until is not None:
-            clauses.append("process_id < ?")
-            values.append(self.until)
+        if self.same_as is not None:
+            command, cwd = map(_text, self.same_as)
+            # The plus keeps SQLite from putting the words into the expression that `processes_by_run` is made of.
+            clauses.append(
+                "cwd = ? AND substr(command, 1, 64) = substr(?, 1, 64) AND +command = ? AND started_ns NOT NULL"
+            )
+            values += [cwd, command, command]
+        for order, bound in ((">=", self.since), ("<", self.until), ("<", self.before)):
+            if bound is not None:
+                clauses.append(f"process_id {order} ?")
+                values.append(bound)
         if self.alive_since is not None:
             # What is lost may have no end: it was alive when it was started, for certain.
             clauses.append(
@@ -420,7 +434,4 @@ class ProcessFilter:
         if self.ended_since is not None:
             clauses.append("ended_ns >= ?")
             values.append(to_ns(self.ended_since))
-        if self.before is not None:
-            clauses.append("process_id < ?")
-            values.append(self.before)
         return " AND ".join(clauses) or "1", values

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import typing
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
@@ -75,6 +76,10 @@ async def list_(context: Context, params: ListParams, _label: str | None) -> Res
     """Return the processes of this session and the detached ones of its principal, newest first."""
     session = context.session
     limit = params.limit
+    same_as = None
+    if params.same_as is not None:
+        run = (await context.find(params.same_as, params.project)).identity_record
+        same_as = (run.command, run.cwd)
     own = ProcessFilter(
         principal=session.principal,
         connection_id=session.session_id,
@@ -82,17 +87,10 @@ async def list_(context: Context, params: ListParams, _label: str | None) -> Res
         group=params.group,
         tags=params.tags,
         before=params.before,
+        same_as=same_as,
         **params.members(),
     )
-    detached = ProcessFilter(
-        principal=session.principal,
-        detached=True,
-        active=params.active,
-        group=params.group,
-        tags=params.tags,
-        before=params.before,
-        **params.members(),
-    )
+    detached = replace(own, connection_id=None, detached=True)
     found = {
         record.process_id: record
         for wanted in (own, detached)

@@ -98,6 +98,10 @@ async def list_(call: RestCall, asked: ListParameters) -> Members:
         raise InvalidRequest("invalid_cursor", "cursor: take `next` of the page before.")
     # What a command has left behind runs, too: no set of states says that.
     is_active = state == ["active"]
+    same_as = None
+    if asked.same_as is not None:
+        run = (await call.find(OfProcess(process_id=asked.same_as, project=asked.project))).identity_record
+        same_as = (run.command, run.cwd)
     wanted = ProcessFilter(
         principal=call.access.principal,
         detached=True,
@@ -106,6 +110,7 @@ async def list_(call: RestCall, asked: ListParameters) -> Members:
         tags=tags_of(asked.tag),
         group=asked.group,
         text=asked.q,
+        same_as=same_as,
         before=cursor,
         **asked.members(),
     )

@@ -8,25 +8,6 @@ import { duration, lives, size, stateOf } from "../base/words.js";
 
 const LONGEST = 256 * 1024; // characters of a line that are held: a longer one is compared in pieces of this length
 
-/**
- * Return the runs of the same command in the same folder, the newest first: of the same words, as lists show them.
- * @param {Process} process
- * @param {Iterable<Process>} processes
- * @returns {Process[]} Without the process itself, and without those that never began.
- */
-export function runsLike(process, processes) {
-  const found = [];
-  for (const one of processes) {
-    if (one.command === process.command && one.cwd === process.cwd && one.process_id !== process.process_id && one.started_at !== null) found.push(one);
-  }
-  return found.sort((a, b) => (a.process_id < b.process_id ? 1 : -1));
-}
-
-/** @param {Process} process @param {Iterable<Process>} processes @returns {Process | undefined} The run before it. */
-export function lastRun(process, processes) {
-  return runsLike(process, processes).find((one) => one.process_id < process.process_id);
-}
-
 /** @param {Process} one @param {number} now @returns {[string, string][]} What is compared, besides the output. */
 export function factsOf(one, now) {
   const end = one.ended_at === null ? now : Date.parse(one.ended_at);

@@ -3,11 +3,11 @@
 import { formatPlace, place, refine } from "../base/address.js";
 import { attempt } from "../base/controls.js";
 import { output } from "../base/output.js";
-import { all, processOf, version } from "../base/processes.js";
 import { hear, link, request } from "../base/rpc.js";
 import { html, signal } from "../base/ui.js";
 import { size } from "../base/words.js";
-import { LineCutter, factsOf, firstDifference, lastRun, runsLike, withoutNumbers } from "./compare_model.js";
+import { lastRun } from "./last_run.js";
+import { LineCutter, factsOf, firstDifference, withoutNumbers } from "./compare_model.js";
 
 /** @typedef {import("../base/words.js").Process} Process */
 /** @typedef {import("./compare_model.js").Difference} Difference */
@@ -19,7 +19,7 @@ const SHOWN = 2000; // characters of a line
 
 /** What is compared, and what was found: `differences` has a stream once it was read as far as it had to be. */
 const compared = signal({
-  mark: "", one: /** @type {Process | null} */ (null), other: /** @type {Process | null} */ (null), read: 0, isOver: false,
+  mark: "", one: /** @type {Process | null} */ (null), other: /** @type {Process | null} */ (null), runs: /** @type {Process[]} */ ([]), read: 0, isOver: false,
   differences: /** @type {Partial<Record<"stdout" | "stderr", Difference | null>>} */ ({}),
 });
 
@@ -55,11 +55,15 @@ async function* lines(id, stream, mark) {
 
 /** @param {string} mark @param {string} id @param {string} second "" for the run before. */
 async function compare(mark, id, second) {
-  compared.value = { mark, one: null, other: null, read: 0, isOver: false, differences: {} };
+  compared.value = { mark, one: null, other: null, runs: [], read: 0, isOver: false, differences: {} };
   const one = await request("get", { process_id: id });
-  const other = second ? await request("get", { process_id: second }) : lastRun(one, all());
+  const isOther = (/** @type {Process} */ run) => run.process_id !== one.process_id;
+  // The server knows every run that is kept, however long the page's own list is.
+  const runs = (await request("list", { same_as: one.process_id, limit: MOST_RUNS })).processes.filter(isOther);
+  const other = second ? await request("get", { process_id: second }) : await lastRun(one);
   if (compared.value.mark !== mark) return;
-  put({ one, other: other ?? null, isOver: !other });
+  if (other && !runs.some((/** @type {Process} */ run) => run.process_id === other.process_id)) runs.push(other);
+  put({ one, other: other ?? null, runs, isOver: !other });
   if (!other) return;
   const same = place.value.query.numbers === "same" ? withoutNumbers : undefined;
   for (const stream of STREAMS) {
@@ -71,11 +75,10 @@ async function compare(mark, id, second) {
 }
 
 export function CompareView() {
-  void version.value;
   const { id, second = "", query } = place.value;
-  const mark = JSON.stringify([id, second, query.numbers, id && !second && processOf(id) ? "listed" : ""]);
+  const mark = JSON.stringify([id, second, query.numbers]);
   if (link.value === "open" && compared.value.mark !== mark) queueMicrotask(() => compared.value.mark !== mark && void attempt(() => compare(mark, id, second)));
-  const { one, other, differences, isOver, read } = compared.value;
+  const { one, other, runs, differences, isOver, read } = compared.value;
   if (!one) return html`<p class="empty" role="status">Loading</p>`;
   if (!other) return html`<p class="empty" role="status">No earlier run of <code>${one.command}</code> in this folder is kept.</p>`;
   const [mine, its] = [factsOf(one, Date.now()), factsOf(other, Date.now())];
@@ -89,7 +92,7 @@ export function CompareView() {
       })}</tbody>
     </table>
     <div class="bar">
-      <${Runs} one=${one} other=${other} />
+      <${Runs} runs=${runs} other=${other} />
       <label><input type="checkbox" checked=${query.numbers === "same"} onChange=${() => refine({ numbers: query.numbers === "same" ? "" : "same" })} /> any number is like any other</label>
       <output aria-live="polite">${isOver ? `Compared, ${size(read)} read` : `Comparing, ${size(read)} read`}</output>
     </div>
@@ -102,9 +105,8 @@ function Run({ process, text }) {
   return html`<th scope="col">${text}<br /><a href=${`#/log/${process.process_id}`}>${new Date(process.created_at).toLocaleString()}</a></th>`;
 }
 
-/** Which run it is compared with. @param {{one: Process, other: Process}} props */
-function Runs({ one, other }) {
-  const runs = runsLike(one, all()).slice(0, MOST_RUNS);
+/** Which run it is compared with. @param {{runs: Process[], other: Process}} props */
+function Runs({ runs, other }) {
   const choose = (/** @type {Event} */ event) => {
     location.hash = formatPlace({ ...place.value, second: /** @type {HTMLSelectElement} */ (event.target).value });
   };

@@ -2,8 +2,8 @@
 // One process of the list more closely: what it is, and what else can be done to it: a signal, the same again, another name, other tags.
 import { formatPlace, place, refine } from "../base/address.js";
 import { attempt } from "../base/controls.js";
-import { all, learn, processOf } from "../base/processes.js";
-import { lastRun } from "../compare/compare_model.js";
+import { learn, processOf } from "../base/processes.js";
+import { hasLastRun } from "../compare/last_run.js";
 import { request, scope } from "../base/rpc.js";
 import { html, useState } from "../base/ui.js";
 import { duration, lives, quoted, size, stateOf } from "../base/words.js";
@@ -34,7 +34,7 @@ export function Details() {
     <div class="bar">
       <b>${titleOf(process)}</b> <span>${stateOf(process)}</span>
       <a href=${`#/log/${process.process_id}`}>Output</a>
-      ${lastRun(process, all()) && html`<a href=${`#/compare/${process.process_id}`}>Compare with the last run</a>`}
+      ${hasLastRun(process) && html`<a href=${`#/compare/${process.process_id}`}>Compare with the last run</a>`}
       <a href=${addressOf("")}>Close</a>
     </div>
     <dl>${factsOf(process).map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>

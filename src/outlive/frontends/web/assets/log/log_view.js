@@ -3,8 +3,8 @@
 import { formatPlace, place, refine } from "../base/address.js";
 import { Controls, attempt } from "../base/controls.js";
 import { AuditEntries } from "../details/audit_entries.js";
-import { all, processOf, version } from "../base/processes.js";
-import { lastRun } from "../compare/compare_model.js";
+import { processOf, version } from "../base/processes.js";
+import { hasLastRun } from "../compare/last_run.js";
 import { Rows } from "../base/rows.js";
 import { html } from "../base/ui.js";
 import { lives, size, stateOf, timeOf, toneOf } from "../base/words.js";
@@ -51,7 +51,7 @@ export function LogView() {
     <div class="bar">
       ${process && html`<span class=${`state ${toneOf(process)}`}>${stateOf(process)}</span>
         <b>${process.name ?? process.short_id ?? id.slice(-6)}</b> <code class="command" title=${process.command}>${process.command}</code>
-        <span class="time">${timeOf(process, Date.now())}</span>${process.stdio === "pty" && html`<a href=${`#/terminal/${id}`}>Terminal</a> <a href=${`#/playback/${id}`}>Play</a>`}${lastRun(process, all()) && html`<a href=${`#/compare/${id}`}>Compare with the last run</a>`}<${Controls} process=${process} />`}
+        <span class="time">${timeOf(process, Date.now())}</span>${process.stdio === "pty" && html`<a href=${`#/terminal/${id}`}>Terminal</a> <a href=${`#/playback/${id}`}>Play</a>`}${hasLastRun(process) && html`<a href=${`#/compare/${id}`}>Compare with the last run</a>`}<${Controls} process=${process} />`}
     </div>
     <${Places} isBelow=${isBelow} />
     <${Tools} id=${id} />
