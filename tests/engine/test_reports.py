@@ -1,6 +1,8 @@
 """Counting what happened in a span of time, and reading pages of an audit log of several files."""
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,12 +12,15 @@ from hypothesis import strategies as st
 
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import new_process_id
-from outlive.core.lifecycle import State
+from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
-from outlive.engine.reports import count_records
-from outlive.operations.reports import Span, StatisticsRequest
+from outlive.engine.span_counts import SpanCounts, count_records
+from outlive.operations.reports import Counts, Span, StatisticsRequest
 from outlive.store.audit.audit_pages import read_outages, read_page
 from outlive.store.audit.audit_trail import AuditTrail
+from outlive.store.registry import Registry
+from outlive.store.rows import ProcessFilter, StoredProcess, to_ns
+from outlive.store.span_sums import SpanBounds, SpanSums
 
 _NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 _SPAN = Span(since=_NOON, until=_NOON + timedelta(hours=2), bucket_s=600)
@@ -82,6 +87,64 @@ def test_a_span_has_about_48_buckets_of_whole_minutes_unless_it_is_said(hours: i
 def test_too_many_buckets_are_refused() -> None:
     with pytest.raises(InvalidRequest):
         StatisticsRequest(since=(_NOON - timedelta(days=1)).isoformat(), bucket_s=60).span(_NOON)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(-9000, 9000),
+            st.none() | st.floats(0, 9000),
+            st.integers(0, 2),
+            st.sampled_from([Cause.NONE, Cause.TIMEOUT, Cause.CANCEL]),
+            st.sampled_from([None, "/srv/a", "/srv/b"]),
+        ),
+        max_size=20,
+    ),
+    st.integers(60, 9000),
+)
+@settings(deadline=None, max_examples=60)
+def test_what_sqlite_adds_up_is_what_is_counted_one_by_one(
+    tmp_path_factory: pytest.TempPathFactory,
+    lives: Sequence[tuple[float, float | None, int, Cause, str | None]],
+    bucket_s: int,
+) -> None:
+    span = Span(since=_NOON, until=_NOON + timedelta(hours=2), bucket_s=bucket_s)
+    records = [
+        replace(
+            _record(begin, None if length is None else begin + length, code),
+            process_id=new_process_id((number + 1) * 10**6, bytes(14)),
+            cause=Cause.NONE if length is None else cause,
+            project=project,
+            stdout_bytes=number,
+            output_lost=code == 2,
+        )
+        for number, (begin, length, code, cause, project) in enumerate(lives)
+    ]
+    path = str(tmp_path_factory.mktemp("sums") / "registry.db")
+
+    async def added_up() -> SpanSums:
+        async with Registry(path) as registry:
+            registry.put(*(StoredProcess(record=one) for one in records))
+            await registry.flush()
+            bounds = SpanBounds(
+                since_ns=to_ns(span.since),
+                until_ns=to_ns(span.until),
+                bucket_ns=bucket_s * 10**9,
+                count=span.count,
+            )
+            return await registry.sums(ProcessFilter(principal="me"), bounds)
+
+    counting = SpanCounts(span)
+    counting.add_sums(asyncio.run(added_up()))
+    found, expected = counting.answer(()), count_records(records, span)
+    assert [_rounded(one) for one in found.buckets] == [_rounded(one) for one in expected.buckets]
+    assert {one.project: _rounded(one) for one in found.projects} == {
+        one.project: _rounded(one) for one in expected.projects
+    }
+
+
+def _rounded(one: Counts) -> tuple[int, int, int, int, int, float]:
+    return one.started, one.ended, one.failed, one.stopped, one.output_bytes, round(one.run_s, 1)
 
 
 def _entry(second: int, what: str, **members: object) -> dict[str, object]:

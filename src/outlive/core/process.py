@@ -254,11 +254,16 @@ def status_of(record: ProcessRecord) -> Status:
     """Return the word for a record: a paused process still runs; one that is lost, or has lost output, has failed."""
     if not record.is_ended:
         return "running"
-    if record.cause is Cause.TIMEOUT:
+    return end_status(record.cause, is_clean=record.exit_code == 0 and not record.output_lost)
+
+
+def end_status(cause: Cause, *, is_clean: bool) -> Status:
+    """Return the word for an end: why it was ended, and whether with exit code 0 and all of its output."""
+    if cause is Cause.TIMEOUT:
         return "timeout"
-    if record.cause in {Cause.CANCEL, Cause.SHUTDOWN}:
+    if cause in {Cause.CANCEL, Cause.SHUTDOWN}:
         return "terminated"
-    return "completed" if record.exit_code == 0 and not record.output_lost else "failed"
+    return "completed" if is_clean else "failed"
 
 
 def termination_signal(record: ProcessRecord) -> Literal["SIGTERM", "SIGKILL"] | None:

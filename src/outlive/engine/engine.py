@@ -189,7 +189,6 @@ class Engine:
         self.disk_usage = DiskUsage(
             self._layout, self._upkeep, rule=self.settings.retention, queries=self.queries
         )
-        self.reports = Reports(self._layout, queries=self.queries)
         self.health = Health(self._backend, registry, disk=self.disk, reconciliation=self.reconciliation)
 
     def _make_starts(self) -> None:
@@ -230,6 +229,7 @@ class Engine:
             outcomes=outcomes,
             redaction=self.redaction,
         )
+        self.reports = Reports(self._layout, queries=self.queries, queue=self.queue)
         self._holders = NameHolders(self.queries, self.as_)
         self.starts = Starts(
             settings,

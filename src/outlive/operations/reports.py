@@ -3,8 +3,10 @@
 The same at every door. Times are RFC 3339 with a zone; a span is bounded on both sides, so that no question is about everything.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import msgspec
@@ -135,7 +137,7 @@ class StatisticsAnswer(AnswerMembers, kw_only=True, frozen=True):
     projects: Annotated[list[ProjectCounts], Meta(description="Those with the most starts first.")]
     complete: Annotated[
         bool,
-        Meta(description="False: more processes lived then than are counted, and the oldest are left out."),
+        Meta(description="True: all that are kept were counted. Servers before counted 50,000 at most."),
     ]
     away: Annotated[
         list[Outage], Meta(description="The oldest first; known where the server keeps an audit log.")
@@ -210,6 +212,18 @@ class ChecksAnswer(AnswerMembers, kw_only=True, frozen=True):
     checks: list[CheckView]
 
 
+class SettingsRequest(msgspec.Struct, kw_only=True, frozen=True):
+    """`settings`: nothing to say."""
+
+
+class ChecksRequest(msgspec.Struct, kw_only=True, frozen=True):
+    """`checks`: nothing to say."""
+
+
+class GroupsRequest(msgspec.Struct, kw_only=True, frozen=True):
+    """`groups`: nothing to say."""
+
+
 class GroupView(AnswerMembers, kw_only=True, frozen=True):
     """One group of the caller's."""
 
@@ -225,3 +239,17 @@ class GroupsAnswer(AnswerMembers, kw_only=True, frozen=True):
     """The caller's groups that run something, wait or have a limit, by name."""
 
     groups: list[GroupView]
+
+
+ReportRequest = StatisticsRequest | GroupsRequest | AuditRequest | SettingsRequest | ChecksRequest
+ReportAnswer = StatisticsAnswer | GroupsAnswer | AuditPage | SettingsAnswer | ChecksAnswer
+# By the operation's name: what it takes, and what it gives. Every frontend makes its own of these.
+REPORTS: Mapping[str, tuple[type[ReportRequest], type[ReportAnswer]]] = MappingProxyType(
+    {
+        "statistics": (StatisticsRequest, StatisticsAnswer),
+        "groups": (GroupsRequest, GroupsAnswer),
+        "audit": (AuditRequest, AuditPage),
+        "settings": (SettingsRequest, SettingsAnswer),
+        "checks": (ChecksRequest, ChecksAnswer),
+    }
+)

@@ -36,6 +36,11 @@ def to_ns(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND * 1000
 
 
+def bounded_ns(moment: datetime) -> int:
+    """Return the same within what SQLite computes with (63 bits): what lies beyond is before or behind everything."""
+    return max(-_MOST_NS // 2, min(to_ns(moment), _MOST_NS))
+
+
 def read_sandbox(view: object) -> Sandbox:
     """Return the sandbox that `Sandbox.view` described; anything else stands for none."""
     if not isinstance(view, dict):
@@ -334,11 +339,7 @@ class ProcessFilter:
     before: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse values that no process can have.
-
-        Raises:
-            InvalidRequest: A tag without a name.
-        """
+        """Refuse values that no process can have; raises InvalidRequest for a tag without a name."""
         check_tags(self.tags or {})
 
     def matches(self, record: ProcessRecord) -> bool:
@@ -396,7 +397,7 @@ class ProcessFilter:
             if wanted is not None:
                 clauses.append(f"{column} = ?")
                 values.append(wanted)
-        # The table of tags finds candidates by one tag only; here every tag is checked.
+        # The table of tags finds candidates by one tag only.
         for name, value in (self.tags or {}).items():
             clauses.append("EXISTS (SELECT 1 FROM json_each(tags) WHERE key = ? AND value = ?)")
             values += [name, value]
@@ -429,8 +430,7 @@ class ProcessFilter:
             clauses.append(
                 f"(state IN ({_NOT_ENDED}) OR descendants > 0 OR coalesce(ended_ns, created_ns) >= ?)"
             )
-            # SQLite holds 63 bits; whatever lies beyond them is before or behind everything.
-            values.append(max(0, min(to_ns(self.alive_since), _MOST_NS)))
+            values.append(bounded_ns(self.alive_since))
         if self.ended_since is not None:
             clauses.append("ended_ns >= ?")
             values.append(to_ns(self.ended_since))
