@@ -1,37 +1,28 @@
-"""/v1/statistics, /v1/audit, /v1/settings and /v1/checks: what operators ask. What each takes and gives stands in `operations.reports`, the same at every door."""
+"""What operators ask over GET: the handlers of `operations.reports.REPORTS`, and their routes."""
+
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from outlive.frontends.rest.routes import Members, RestCall
-from outlive.operations.reports import AuditRequest, GroupsAnswer, StatisticsRequest
+from outlive.frontends.rest.routes import Members, RestCall, RestRoute
+from outlive.operations.reports import REPORTS, ReportRequest
+from outlive.operations.table import OPERATIONS
 
 
-async def statistics(call: RestCall, asked: StatisticsRequest) -> Members:
-    """Count the caller's starts, ends and failures in a span of time, by pieces of it and by project."""
-    found: Members = msgspec.to_builtins(await call.engine.reports.statistics(call.access.principal, asked))
-    return found
+def _report(name: str) -> Callable[..., Awaitable[Members]]:
+    request, _ = REPORTS[name]
+
+    async def handle(call: RestCall, asked: ReportRequest) -> Members:
+        answer = await call.engine.reports.answer(call.access.principal, asked)
+        found: Members = msgspec.to_builtins(answer)
+        return found
+
+    # What stands in the document, and by what the address is read.
+    handle.__name__, handle.__doc__ = name, OPERATIONS[name].help
+    handle.__annotations__["asked"] = request
+    return handle
 
 
-async def audit(call: RestCall, asked: AuditRequest) -> Members:
-    """Return entries of the audit log, newest first; for admins only."""
-    found: Members = msgspec.to_builtins(await call.engine.reports.audit(asked))
-    return found
-
-
-async def groups(call: RestCall) -> Members:
-    """List your groups: their limits, how many run, and what waits, in the order of turns."""
-    answer = GroupsAnswer(groups=call.engine.queue.groups(call.access.principal))
-    found: Members = msgspec.to_builtins(answer)
-    return found
-
-
-async def settings(call: RestCall) -> Members:
-    """Return the settings in effect, and where each comes from, without secrets; for admins only."""
-    found: Members = msgspec.to_builtins(call.engine.reports.settings())
-    return found
-
-
-async def checks(call: RestCall) -> Members:
-    """Return what `outlive doctor` finds where the server runs; for admins only. It takes some seconds."""
-    found: Members = msgspec.to_builtins(await call.engine.reports.checks())
-    return found
+ROUTES = tuple(
+    RestRoute("GET", f"/v1/{name}", name, _report(name), answer) for name, (_, answer) in REPORTS.items()
+)

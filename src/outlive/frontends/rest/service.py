@@ -26,7 +26,6 @@ from outlive.frontends.rest.search import LINES, TEXT, search
 from outlive.frontends.rest.uploads import upload
 from outlive.operations import answers as shared
 from outlive.operations.controls import CONTROLS
-from outlive.operations.reports import AuditPage, ChecksAnswer, GroupsAnswer, SettingsAnswer, StatisticsAnswer
 from outlive.operations.schemas import Schema, reference
 from outlive.operations.services.requests import StackList
 from outlive.policy.access import Scope
@@ -134,11 +133,7 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute(WEBSOCKET, f"{_ONE}/follow", "attach", follow_socket),
     RestRoute("GET", "/v1/search", "search", search, problems=(404,), beside=_FOUND),
     RestRoute("GET", "/v1/disk", "disk", processes.disk, shared.DiskUsageAnswer),
-    RestRoute("GET", "/v1/statistics", "statistics", reports.statistics, StatisticsAnswer),
-    RestRoute("GET", "/v1/groups", "groups", reports.groups, GroupsAnswer),
-    RestRoute("GET", "/v1/audit", "audit", reports.audit, AuditPage),
-    RestRoute("GET", "/v1/settings", "settings", reports.settings, SettingsAnswer),
-    RestRoute("GET", "/v1/checks", "checks", reports.checks, ChecksAnswer),
+    *reports.ROUTES,
     RestRoute("GET", "/v1/approvals", "approvals", processes.approvals, shared.Approvals),
     RestRoute("POST", f"{_APPROVAL}/approve", "approve", processes.approve, _VIEW, (*_STATE, *_DISK)),
     RestRoute("POST", f"{_APPROVAL}/deny", "deny", processes.deny, _VIEW, _STATE),
