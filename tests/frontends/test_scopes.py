@@ -9,8 +9,9 @@ from outlive.engine import Engine
 from outlive.frontends.jsonrpc.methods import METHODS
 from outlive.frontends.mcp.tools.table import TOOL_SETS
 from outlive.frontends.rest.door import RestSettings
+from outlive.frontends.rest.reports import healthz
 from outlive.frontends.rest.routes import RestRoute
-from outlive.frontends.rest.service import ROUTES, RestService, healthz
+from outlive.frontends.rest.service import ROUTES, RestService
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
 from outlive.protocols.mcp.arguments import ShellArguments

@@ -202,8 +202,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         `active`: those that run, or those that have ended. `group` and `tags`: those of this group, with all of these tags.
         `project`: those of this folder (`StartOptions`), absolute. `key`, `short_id` ("p7") and `name`: those that are called
         so. `since` and `until`: those that were started from an aware moment on, before one. `alive_since`: not what had ended
-        before one; with `until`, what lived between the two. `same_as`: runs of the same command in the same folder as this process. `before`: those older than this process_id, the last one of the
-        page before.
+        before one; with `until`, what lived between the two. `same_as`: runs of the same command in its folder. `before`: those older than this process_id.
         """
         params: dict[str, object] = {"active": active, "group": group, "tags": tags and dict(tags)}
         params |= {"project": project, "key": key, "short_id": short_id, "name": name}

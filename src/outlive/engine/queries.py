@@ -202,7 +202,8 @@ class Queries:
         elif until == "input":
             await self._questions.until_waiting(process)
         elif until == "question":
-            await self._questions.until_asking(process)
+            with self._questions.watching(process):
+                await waiting.until(process, lambda one: one.is_asking or one.is_complete)
         else:
             await waiting.until(process, lambda one: one.is_closed)
 

@@ -72,11 +72,6 @@ class QuestionWatch:
             await until(process, lambda one: one.waiting != "no" or one.is_complete)
         return process.waiting
 
-    async def until_asking(self, process: Process) -> None:
-        """Return once a process asks for something, or is complete: as `until_waiting`, but that what is at its own prompt asks nothing."""
-        with self.watching(process):
-            await until(process, lambda one: one.is_asking or one.is_complete)
-
     @contextlib.contextmanager
     def watching(self, process: Process) -> Iterator[None]:
         """Keep `process.waiting` up to date while the block lasts; its subscribers are woken when that changes.

@@ -1,12 +1,24 @@
-"""What operators ask over GET: the handlers of `operations.reports.REPORTS`, and their routes."""
+"""What operators and their machines ask over GET: how the server is, and `operations.reports.REPORTS` with their routes."""
 
 from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from outlive.frontends.rest.door import ALIVE, READY, found_so_far
 from outlive.frontends.rest.routes import Members, RestCall, RestRoute
 from outlive.operations.reports import REPORTS, ReportRequest
 from outlive.operations.table import OPERATIONS
+
+
+async def healthz(_call: RestCall) -> Members:
+    """Say that the server answers."""
+    return ALIVE
+
+
+async def readyz(call: RestCall) -> Members:
+    """Say whether the keeper answers and the registry can be written."""
+    await call.engine.health.check()
+    return {**READY, **found_so_far(call.engine)}
 
 
 def _report(name: str) -> Callable[..., Awaitable[Members]]:

@@ -16,7 +16,7 @@ from starlette.websockets import WebSocketClose
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.rest import documents, processes, reports, services, terminals
-from outlive.frontends.rest.door import ALIVE, READY, RestSettings, found_so_far
+from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.follow import EVENTS, follow, follow_socket
 from outlive.frontends.rest.openapi import make_document, render_page
 from outlive.frontends.rest.output import ASCIICAST_TYPE, BYTES_TYPE, read
@@ -38,17 +38,6 @@ _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
 }
-
-
-async def healthz(_call: RestCall) -> Members:
-    """Say that the server answers."""
-    return ALIVE
-
-
-async def readyz(call: RestCall) -> Members:
-    """Say whether the keeper answers and the registry can be written."""
-    await call.engine.health.check()
-    return {**READY, **found_so_far(call.engine)}
 
 
 def _header(text: str) -> Schema:
@@ -160,8 +149,8 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("GET", f"{_ASYNC}/process/{{process_id}}/", "get", documents.get, answers.Finished),
     RestRoute("POST", _BY_ID, "control", documents.terminate, answers.Terminated, _STATE),
     RestRoute("POST", _SYNCHRONOUS, "execute", documents.execute, answers.Finished, _DISK),
-    RestRoute("GET", "/healthz", "health", healthz, answers.Alive),
-    RestRoute("GET", "/readyz", "health", readyz, answers.Ready),
+    RestRoute("GET", "/healthz", "health", reports.healthz, answers.Alive),
+    RestRoute("GET", "/readyz", "health", reports.readyz, answers.Ready),
 )
 
 

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from outlive.core.layout import Layout
-from outlive.protocols.mcp.hosts import client_slug
-from outlive.store.ended_sessions import (
+from outlive.engine.processes.session_ends import (
     ISSUED_DIGITS,
     append_ended,
     connection_of,
@@ -26,6 +25,7 @@ from outlive.store.ended_sessions import (
     read_ended,
     rewrite_ended,
 )
+from outlive.protocols.mcp.hosts import client_slug
 
 _KEY_BYTES = 32
 _TAG_BYTES = 18  # 144 bits: no client guesses it, and it is 24 characters of base64 without padding
