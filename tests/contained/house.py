@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Self, Unpack
 
@@ -106,4 +105,4 @@ class ContainedHouse(House):
     def spec(self, *argv: str, **options: Unpack[Options]) -> tuple[ProcessId, Spec]:
         """Return an id and the spec of a command that runs in the container."""
         process_id, spec = super().spec(*argv, **options)
-        return process_id, replace(spec, container=CONTAINER)
+        return process_id, spec._replace(container=CONTAINER)

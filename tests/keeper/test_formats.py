@@ -4,7 +4,7 @@ import contextlib
 import os
 import resource
 from collections.abc import Iterator
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -65,8 +65,9 @@ _json = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
+# A lambda: of a named tuple's own fields Hypothesis would draw those with a default, too.
 _specs = st.builds(
-    Spec,
+    lambda **members: Spec(**members),  # noqa: PLW0108
     program=_words,
     argv=st.lists(_words, min_size=1, max_size=6).map(tuple),
     env=st.dictionaries(_names, _words, max_size=5),
@@ -84,7 +85,7 @@ _specs = st.builds(
 )
 _no_nul = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=8)
 _bounded_specs = st.builds(
-    lambda spec, names, steps: replace(spec, secrets=tuple(names), confinement=tuple(steps) or None),
+    lambda spec, names, steps: spec._replace(secrets=tuple(names), confinement=tuple(steps) or None),
     _specs,
     st.lists(_no_nul, max_size=4),
     st.lists(_no_nul, max_size=4),
@@ -104,8 +105,8 @@ def test_what_specs_share_of_an_environment_is_part_of_it_once_written(
     spec: Spec, shared: dict[str, str]
 ) -> None:
     own = {name: value for name, value in spec.env.items() if name not in shared}
-    raw = encode_spec(replace(spec, env=own, shared_env=SharedEnvironment(shared)))
-    assert decode_spec(raw) == replace(spec, env={**shared, **own})
+    raw = encode_spec(spec._replace(env=own, shared_env=SharedEnvironment(shared)))
+    assert decode_spec(raw) == spec._replace(env={**shared, **own})
 
 
 @given(_specs)

@@ -314,7 +314,7 @@ class ApprovalQueue:
         approved = replace(approval, approved_by=by)
         spec = decode_spec(waiting.spec)
         meta = encode_meta(replace(process.record, approval=approved))
-        command = replace(waiting, spec=encode_spec(replace(spec, meta={**spec.meta, **meta})))
+        command = replace(waiting, spec=encode_spec(spec._replace(meta={**spec.meta, **meta})))
         try:
             await asyncio.to_thread(self._pending.store.put, command)
         except OSError:

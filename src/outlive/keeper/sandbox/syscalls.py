@@ -15,9 +15,8 @@ The second half says what is decided. `kernel_calls.install_filter` puts the pro
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 # Codes of linux/bpf_common.h: load the 32-bit word at k; jump; return k.
 _LOAD, _JUMP, _RETURN = 0x20, 0x05, 0x06
@@ -33,15 +32,13 @@ class Kind(IntEnum):
     ANY_BIT = 0x45
 
 
-@dataclass(frozen=True, slots=True)
-class Return:
-    """The end of a decision: what the kernel does with the call."""
+class Return(NamedTuple):
+    """The end of a decision: what the kernel does with the call. No dataclass, as nothing of the guardian's (`core.spec`)."""
 
     value: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class Branch(NamedTuple):
     """One question about the word at an offset of what the kernel shows (struct seccomp_data), and both answers."""
 
     offset: int

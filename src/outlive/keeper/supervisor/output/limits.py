@@ -8,7 +8,6 @@ written before the hole is punched. Bytes are moved by `pump`, which calls `chec
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
 
 from outlive.keeper.common.files import read_small, write_whole
 from outlive.keeper.common.kernel import punch_hole
@@ -149,7 +148,7 @@ def unbind(process: ManagedProcess) -> None:
     raw = read_small(f"{process.folder}/unbound")
     if raw:
         limit = None if raw == b"-\n" else int(raw)
-        process.spec = replace(process.spec, on_limit="truncate", output_limit=limit)
+        process.spec = process.spec._replace(on_limit="truncate", output_limit=limit)
 
 
 def read_gaps(folder: str) -> tuple[tuple[int, int], tuple[int, int]]:
