@@ -22,8 +22,8 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
-    """One server with default settings for all tests that neither kill nor configure it."""
-    with OutliveServer(tmp_path_factory.mktemp("s") / "state") as shared:
+    """One server with default settings for all tests that neither kill nor configure it, executed as users do."""
+    with OutliveServer(tmp_path_factory.mktemp("s") / "state", is_executed=True) as shared:
         yield shared
 
 

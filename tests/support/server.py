@@ -22,6 +22,7 @@ from outlive.cli.server.keeper import stop_keeper
 from outlive.core.errors import OutliveError
 from outlive.core.layout import Layout
 from outlive.keeper.common.locks import holder_of
+from tests.support.preloaded import ForkedProcess, preloaded
 from tests.support.processes import end, wait_state_folder_empty
 
 START_PATIENCE_S = 30.0
@@ -39,6 +40,8 @@ _OURS = (
     "OTEL_",
     "TRACEPARENT",
 )
+# What an interpreter reads when it starts, and modules when they are imported: a fork of a loaded process has read it already.
+_READ_BY_IMPORTS = ("PYTHON", "LD_", "COVERAGE_", "OUTLIVE_DEGRADE", "OUTLIVE_KEEPER_")
 
 
 def outlive_command() -> list[str]:
@@ -160,10 +163,12 @@ class OutliveServer:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         umask: int = -1,
+        is_executed: bool = False,
     ) -> None:
         """Describe the server; `args` go behind `serve`, `env` on top of this process's environment.
 
-        `cwd` is the folder and `umask` the umask that it is started with; this process's own by default.
+        `cwd` is the folder and `umask` the umask that it is started with; this process's own by default. It is a fork of a
+        process that has its modules loaded, where that makes no difference, unless it is to be `executed`.
         """
         self.state_dir = state_dir
         self.ready: dict[str, Any] = {}
@@ -171,7 +176,8 @@ class OutliveServer:
         self._env = dict(env or {})
         self._cwd = cwd
         self._umask = umask
-        self._process: subprocess.Popen[bytes] | None = None
+        self._is_executed = is_executed
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         # Beside the state folder, unless a test says otherwise: on a disk that is full it would tell nothing.
         self.stderr_file = state_dir.with_name(state_dir.name + ".stderr")
 
@@ -230,23 +236,36 @@ class OutliveServer:
         words = ["serve", "--print-json", "--jsonrpc-port", str(wanted), "--mcp-port", str(mcp_port)]
         words += ["--rest-port", str(rest_port), "--bridge-port", str(bridge_port)]
         words += ["--state-dir", str(self.state_dir)]
-        with self.stderr_file.open("ab") as stderr:
-            self._process = subprocess.Popen(
-                [*outlive_command(), *words, *self._args],
-                env=_environment(self.state_dir, self._env),
-                cwd=self._cwd,
-                umask=self._umask,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-            )
+        self._process = self._started([*words, *self._args])
         try:
             self.ready = json.loads(self._ready_line(self._process))
         except ValueError as error:
             raise AssertionError(f"no ready line; stderr:\n{self.stderr}") from error
         return self
 
-    def _ready_line(self, process: subprocess.Popen[bytes]) -> bytes:
+    def _started(self, words: list[str]) -> subprocess.Popen[bytes] | ForkedProcess:
+        environment = _environment(self.state_dir, self._env)
+        command = outlive_command()
+        # Where a test asks for another interpreter, program or way of loading, it gets that.
+        is_usual = len(command) == 1 and "OUTLIVE_TEST_COMMAND" not in environment
+        is_loaded_otherwise = any(name.startswith(_READ_BY_IMPORTS) for name in self._env)
+        is_measured = any(name.startswith("COVERAGE_") for name in environment)
+        with self.stderr_file.open("ab") as stderr:
+            if is_usual and not (self._is_executed or is_loaded_otherwise or is_measured):
+                return preloaded().start(
+                    [*command, *words], env=environment, cwd=self._cwd, umask=self._umask, stderr=stderr
+                )
+            return subprocess.Popen(
+                [*command, *words],
+                env=environment,
+                cwd=self._cwd,
+                umask=self._umask,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+            )
+
+    def _ready_line(self, process: subprocess.Popen[bytes] | ForkedProcess) -> bytes:
         assert process.stdout is not None
         deadline = time.monotonic() + START_PATIENCE_S
         line = b""
