@@ -182,7 +182,7 @@ class Engine:
             questions=self.questions,
         )
         self._index = OutputIndex(self._layout, table, redactor=self.redaction.redactor, events=self.events)
-        self.search = OutputSearch(self._layout, self.queries, self.redaction)
+        self.search = OutputSearch(self._layout, self.queries, self.redaction, table=table, registry=registry)
         self.lookup = Lookup(self.queries)
         self.connections = ConnectionProcesses(table, self._recovery)
         self.grants = Grants(self._processes, self.settings)

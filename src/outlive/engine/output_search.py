@@ -19,10 +19,12 @@ from outlive.core.errors import StoreCorrupt
 from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
 from outlive.engine.processes.output_redaction import Redaction
+from outlive.engine.processes.process_table import ProcessTable
 from outlive.engine.queries import Queries
 from outlive.protocols.output.line_query import LineQuery
 from outlive.protocols.output.literals import needed_literals
 from outlive.store.output_log import OutputLog
+from outlive.store.registry import Registry, output_bytes
 from outlive.store.rows import ProcessFilter
 from outlive.store.search.line_search import LineSearch, MatchedLine
 from outlive.store.search.log_index import LogIndex, key_of
@@ -87,8 +89,18 @@ class SearchSlice:
 class OutputSearch:
     """Searches in slices. On the engine's loop only; it reads logs in threads."""
 
-    def __init__(self, layout: Layout, queries: Queries, redaction: Redaction) -> None:
-        """Find processes by `queries`, their folders by `layout`, and hide by `redaction`."""
+    def __init__(
+        self,
+        layout: Layout,
+        queries: Queries,
+        redaction: Redaction,
+        *,
+        table: ProcessTable,
+        registry: Registry,
+    ) -> None:
+        """Find processes by `queries`, their folders by `layout`, and hide by `redaction`; `table` and `registry` say how much there is."""
+        self._table = table
+        self._registry = registry
         self._layout = layout
         self._queries = queries
         self._redaction = redaction
@@ -172,7 +184,10 @@ class OutputSearch:
     async def _unlisted_bytes(self, wanted: Wanted, walk: "_Walk") -> int:
         if wanted.only is not None or walk.is_empty:
             return 0
-        return await self._queries.output_bytes(replace(wanted.processes, before=walk.last_id))
+        asked = replace(wanted.processes, before=walk.last_id)
+        live = [one.record for one in self._table.processes.candidates(asked)]
+        stored = await output_bytes(self._registry, asked, without=[one.process_id for one in live])
+        return stored + sum(one.stdout_bytes + one.stderr_bytes for one in live if asked.matches(one))
 
 
 class _Reading:

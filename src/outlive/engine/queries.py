@@ -153,13 +153,6 @@ class Queries:
         records.sort(key=lambda record: record.process_id, reverse=True)
         return records[:limit]
 
-    async def output_bytes(self, wanted: ProcessFilter) -> int:
-        """Return how many bytes all processes of a filter have written, live and ended; what was released of them counts."""
-        await self._reconciliation.listed()
-        live = [one.record for one in self._table.processes.candidates(wanted)]
-        stored = await self._registry.output_bytes(wanted, without=[one.process_id for one in live])
-        return stored + sum(one.stdout_bytes + one.stderr_bytes for one in live if wanted.matches(one))
-
     async def sums(self, wanted: ProcessFilter, bounds: SpanBounds) -> SpanSums:
         """Return what the processes of a filter did in a span of time, as the registry adds it up; what lives is among `others`."""
         await self._reconciliation.listed()

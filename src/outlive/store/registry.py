@@ -234,7 +234,7 @@ class Registry:
 
     async def move_to_disk(self) -> None:
         """Move the registry from memory into its file; if the disk refuses that, it stays in memory."""
-        writer, path, takes_writes = self._opened, self._path, self._takes_writes
+        writer, path, takes_writes = _opened(self._writer), self._path, self._takes_writes
 
         def open_file() -> sqlite3.Connection:
             return open_registry(path, now_s=int(time.time()), takes_writes=takes_writes)
@@ -259,11 +259,11 @@ class Registry:
 
     def put(self, *stored: StoredProcess) -> None:
         """Store these states of processes; committed within milliseconds, readable at once."""
-        self._opened.put(stored)
+        _opened(self._writer).put(stored)
 
     def remove(self, process_ids: Iterable[str]) -> None:
         """Remove processes: reads do not see them any more."""
-        self._opened.remove([*process_ids])
+        _opened(self._writer).remove([*process_ids])
 
     async def flush(self) -> None:
         """Return when everything put before is committed, so that it survives SIGKILL.
@@ -273,15 +273,15 @@ class Registry:
         Raises:
             BackendUnavailable: The disk did not accept it within 10 s.
         """
-        writer = self._opened
+        writer = _opened(self._writer)
         if await asyncio.to_thread(writer.flush, _DEADLINE_S) == "late":
             raise BackendUnavailable("timeout", "The registry was not written within 10 s.")
 
     async def find(self, process_id: str) -> StoredProcess | None:
         """Return one process; None when the registry has none with this id."""
         # Rows that are not committed yet are newer than those in the file.
-        pending = self._opened.pending().get(process_id)
-        if pending is not None or process_id in self._opened.removed():
+        pending = _opened(self._writer).pending().get(process_id)
+        if pending is not None or process_id in _opened(self._writer).removed():
             return pending
         rows = await asyncio.to_thread(
             _stored, await self._read(f"{_SELECT} WHERE process_id = ?", [process_id])
@@ -292,23 +292,13 @@ class Registry:
         """Return at most `limit` processes, newest first, leaving out the ids in `without`."""
         left_out = set(without)
         # What is not committed yet replaces its row in the file: the query leaves it out, and it is added behind.
-        pending = {one: row for one, row in self._opened.pending().items() if one not in left_out}
-        removed = self._opened.removed()
+        pending = {one: row for one, row in _opened(self._writer).pending().items() if one not in left_out}
+        removed = _opened(self._writer).removed()
         query, values = select_processes(wanted, limit=limit, left_out=[*left_out, *pending, *removed])
         rows = await asyncio.to_thread(_stored, await self._read(query, values))
         rows += [row for row in pending.values() if wanted.matches(row.record)]
         rows.sort(key=lambda one: one.record.process_id, reverse=True)
         return rows[:limit]
-
-    async def output_bytes(self, wanted: ProcessFilter, *, without: Iterable[str] = ()) -> int:
-        """Return how much all processes of a filter have written, without the ids in `without`: 1 ms for a thousand of them."""
-        pending = {one: row.record for one, row in self._opened.pending().items() if one not in set(without)}
-        query, values = sum_output(wanted, left_out=[*without, *pending, *self._opened.removed()])
-        rows = await self._read(query, values)
-        own = [one for one in pending.values() if wanted.matches(one)]
-        return sum(int(float(str(row[0]))) for row in rows) + sum(
-            one.stdout_bytes + one.stderr_bytes for one in own
-        )
 
     async def sums(
         self, wanted: ProcessFilter, bounds: SpanBounds, *, without: Iterable[str] = ()
@@ -337,7 +327,11 @@ class Registry:
         """Return those of these ids that have a row, and whether they are finished: nothing about them changes any more."""
         asked = [*process_ids]
         # Before: what is committed meanwhile is among the rows.
-        pending = {one: row.record.is_finished for one, row in self._opened.pending().items() if one in asked}
+        pending = {
+            one: row.record.is_finished
+            for one, row in _opened(self._writer).pending().items()
+            if one in asked
+        }
         query = (
             "SELECT process_id, is_closed AND NOT descendants FROM processes"
             " WHERE process_id IN (SELECT value FROM json_each(?))"
@@ -360,7 +354,7 @@ class Registry:
     async def counter(self, name: str) -> int:
         """Return a counter's value, also before it is committed; 0 when it was never set."""
         # Asked before the file: what is committed meanwhile is found there.
-        pending = self._opened.pending_counter(name)
+        pending = _opened(self._writer).pending_counter(name)
         if pending is not None:
             return pending
         rows = await self._read("SELECT value FROM counters WHERE name = ?", [name])
@@ -368,13 +362,7 @@ class Registry:
 
     def count_to(self, name: str, value: int) -> None:
         """Set a counter; committed soon."""
-        self._opened.count_to(name, value)
-
-    @property
-    def _opened(self) -> RegistryWriter:
-        if self._writer is None:
-            raise AssertionError("the registry is used inside `async with` only")
-        return self._writer
+        _opened(self._writer).count_to(name, value)
 
     async def _read(self, query: str, values: _Values) -> _Rows:
         def ask() -> _Rows:
@@ -390,6 +378,25 @@ class Registry:
             raise BackendUnavailable("timeout", "The registry did not answer within 10 s.") from error
         except sqlite3.Error as error:
             raise StoreCorrupt("store_corrupt", f"The registry cannot be read: {error}.") from error
+
+
+async def output_bytes(registry: Registry, wanted: ProcessFilter, *, without: Iterable[str] = ()) -> int:
+    """Return how much all processes of a filter have written, without the ids in `without`: 1 ms for a thousand of them."""
+    writer = _opened(registry._writer)  # noqa: SLF001 -- one question of the registry, in its own module
+    left_out = set(without)
+    pending = {one: row.record for one, row in writer.pending().items() if one not in left_out}
+    query, values = sum_output(wanted, left_out=[*left_out, *pending, *writer.removed()])
+    rows = await registry._read(query, values)  # noqa: SLF001 -- as above
+    own = [one for one in pending.values() if wanted.matches(one)]
+    return sum(int(float(str(row[0]))) for row in rows) + sum(
+        one.stdout_bytes + one.stderr_bytes for one in own
+    )
+
+
+def _opened(writer: RegistryWriter | None) -> RegistryWriter:
+    if writer is None:
+        raise AssertionError("the registry is used inside `async with` only")
+    return writer
 
 
 def _reading(path: str) -> sqlite3.Connection:
