@@ -11,8 +11,8 @@ from scripts.measure import house
 _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
-    "python files": 540,
-    "code lines": 64_800,
+    "python files": 545,
+    "code lines": 65_500,
     "people as subjects": 9,
     "modules named by a gerund": 0,
     "files under 40 lines": 8,

@@ -229,7 +229,7 @@ class Engine:
             outcomes=outcomes,
             redaction=self.redaction,
         )
-        self.reports = Reports(self._layout, queries=self.queries, queue=self.queue)
+        self.reports = Reports(self._layout, self._registry, queries=self.queries, queue=self.queue)
         self._holders = NameHolders(self.queries, self.as_)
         self.starts = Starts(
             settings,

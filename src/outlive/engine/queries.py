@@ -33,7 +33,6 @@ from outlive.store.end_sentences import with_missing
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter, StoredProcess
-from outlive.store.span_sums import SpanBounds, SpanSums
 
 # Spelled out here because inside the class `list` is the method.
 _Chunks = list[OutputChunk]
@@ -152,14 +151,6 @@ class Queries:
                     break
         records.sort(key=lambda record: record.process_id, reverse=True)
         return records[:limit]
-
-    async def sums(self, wanted: ProcessFilter, bounds: SpanBounds) -> SpanSums:
-        """Return what the processes of a filter did in a span of time, as the registry adds it up; what lives is among `others`."""
-        await self._reconciliation.listed()
-        live = list(self._table.processes.candidates(wanted))
-        found = await self._registry.sums(wanted, bounds, without=[one.process_id for one in live])
-        found.others += [one.record for one in live if wanted.matches(one.record)]
-        return found
 
     async def ended_since(self, moment: datetime, *, limit: int) -> _Records:
         """Return the newest `limit` records of what has ended since a moment, oldest first, once everything is known.

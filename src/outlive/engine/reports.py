@@ -36,8 +36,9 @@ from outlive.operations.reports import (
 )
 from outlive.operations.requests import moment_of
 from outlive.store.audit.audit_pages import read_outages, read_page
+from outlive.store.registry import Registry, span_sums
 from outlive.store.rows import ProcessFilter, bounded_ns
-from outlive.store.span_sums import SpanBounds
+from outlive.store.span_sums import SpanBounds, SpanSums
 
 _CHECK_S = 30.0  # a doctor on a busy machine: it starts some programs
 _CHECKED_S = 10.0  # a page that is looked at asks again
@@ -46,9 +47,10 @@ _CHECKED_S = 10.0  # a page that is looked at asks again
 class Reports:
     """Answers `statistics`, `groups`, `audit`, `settings` and `checks`. On the engine's loop only."""
 
-    def __init__(self, layout: Layout, *, queries: Queries, queue: StartQueue) -> None:
-        """Take where the audit log lies, what knows processes, and what waits for its turn."""
+    def __init__(self, layout: Layout, registry: Registry, *, queries: Queries, queue: StartQueue) -> None:
+        """Take where the audit log lies, what adds up, what knows processes, and what waits for its turn."""
         self._layout = layout
+        self._registry = registry
         self._queries = queries
         self._queue = queue
         self._settings: tuple[SettingView, ...] = ()
@@ -113,9 +115,17 @@ class Reports:
                 bucket_ns=span.bucket_s * 10**9,
                 count=span.count,
             )
-            counting.add_sums(await self._queries.sums(wanted, bounds))
+            counting.add_sums(await self._sums(wanted, bounds))
         away = await asyncio.to_thread(read_outages, self._layout.audit, since=span.since, until=span.until)
         return counting.answer(away)
+
+    async def _sums(self, wanted: ProcessFilter, bounds: SpanBounds) -> SpanSums:
+        """Return what the registry adds up; what lives is among `others`."""
+        await self._queries.known()
+        live = [one.record for one in self._queries.live(principal=wanted.principal)]
+        found = await span_sums(self._registry, wanted, bounds, without=[one.process_id for one in live])
+        found.others += [one for one in live if wanted.matches(one)]
+        return found
 
     async def audit(self, asked: AuditRequest) -> AuditPage:
         """Return a page of the audit log; an entry is there some 50 ms after what it is about.

@@ -24,7 +24,7 @@ class SpanBounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Starts:
+class StartCount:
     """How many processes of a project were started in a bucket."""
 
     project: str | None
@@ -33,7 +33,7 @@ class Starts:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class EndCount:
     """How many processes of a project ended in a bucket, for the same cause, and whether with exit code 0 and whole output."""
 
     project: str | None
@@ -60,8 +60,8 @@ class Runs:
 class SpanSums:
     """Sums over the rows in the file; `others` are to be counted one by one: those that live, or are not committed yet."""
 
-    starts: list[Starts] = field(default_factory=list)
-    ends: list[Ends] = field(default_factory=list)
+    starts: list[StartCount] = field(default_factory=list)
+    ends: list[EndCount] = field(default_factory=list)
     runs: list[Runs] = field(default_factory=list)
     others: list[ProcessRecord] = field(default_factory=list)
 
@@ -71,9 +71,11 @@ class SpanSums:
             project = str(place) or None
             bucket, times = int(float(str(one))), int(str(count))
             if kind == "started":
-                self.starts.append(Starts(project, bucket, times))
+                self.starts.append(StartCount(project, bucket, times))
             elif kind == "ended":
-                self.ends.append(Ends(project, bucket, str(word), bool(other), times, int(float(str(low)))))
+                self.ends.append(
+                    EndCount(project, bucket, str(word), bool(other), times, int(float(str(low))))
+                )
             else:
                 first_to_last = (project, bucket, int(float(str(other))), times)
                 self.runs.append(Runs(*first_to_last, float(str(low)), float(str(high))))
