@@ -18,7 +18,7 @@ from outlive.engine.span_counts import SpanCounts, count_records
 from outlive.operations.reports import Counts, Span, StatisticsRequest
 from outlive.store.audit.audit_pages import read_outages, read_page
 from outlive.store.audit.audit_trail import AuditTrail
-from outlive.store.registry import Registry
+from outlive.store.registry import Registry, span_sums
 from outlive.store.rows import ProcessFilter, StoredProcess, to_ns
 from outlive.store.span_sums import SpanBounds, SpanSums
 
@@ -132,7 +132,7 @@ def test_what_sqlite_adds_up_is_what_is_counted_one_by_one(
                 bucket_ns=bucket_s * 10**9,
                 count=span.count,
             )
-            return await registry.sums(ProcessFilter(principal="me"), bounds)
+            return await span_sums(registry, ProcessFilter(principal="me"), bounds)
 
     counting = SpanCounts(span)
     counting.add_sums(asyncio.run(added_up()))

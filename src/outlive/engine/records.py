@@ -57,6 +57,7 @@ class Records:
             InvalidState: `name_taken`: both live, and the other one has the name; or `process_queued`.
             ProcessNotFound: It was removed meanwhile.
             StoreCorrupt: The disk did not take them.
+            BackendUnavailable: `timeout`: the registry did not take them within 10 s.
         """
         if process.state is State.QUEUED:
             text = "The process waits for its turn: its labels can be changed once it runs."
@@ -82,6 +83,10 @@ class Records:
         process.relabel(labels)
         self._limits.enter(process)
         self._registry.put(process.stored)
+        if (
+            process.is_ended
+        ):  # no later server reads its folder again: lists would find it by its old labels after a crash
+            await self._registry.flush()
         self._events.publish_process(ProcessRelabeled, process)
 
     async def remember_audit_log(self, tell_name: Callable[[Callable[[int], None]], None]) -> None:
