@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,6 @@ import asyncio, sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from outlive.core.command import Command
-from tests.engine.engines import ME, an_engine
 from tests.engine.held_backend import HeldBackend
 
 async def serve():
@@ -410,3 +410,22 @@ def test_whatever_happens_in_whatever_order_who_was_told_cancelled_does_not_run(
     """Starts, cancels, ends, limits and servers that come and go; what a dead server asked may arrive at any time."""
     with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
         asyncio.run(_Story(Path(folder)).tell(chapters))
+
+
+async def test_an_end_that_comes_before_the_answer_to_the_start_is_found_with_both(
+    held: HeldBackend, tmp_path: Path
+) -> None:
+    """A quick command on a busy machine: its row is written, and it is let go of, before it is known when it was started."""
+    async with asyncio.timeout(10), an_engine(tmp_path / "state", backend=held) as engine:
+        starting = asyncio.ensure_future(engine.starts.start(Command(line="true"), owner=ME))
+        await poll_until(lambda: bool(held.asked))
+        start = held.asked[0]
+        start.settle, settle = (lambda _outcome: None), start.settle
+        held.arrive(start)
+        process = await starting
+        held.end(process.process_id)
+        await settled(engine, process)
+        settle(replace(await start.answer, started_ns=10**18))
+        found = await engine.queries.find(process.process_id)
+        assert found is not process
+        assert found.record.started_at is not None

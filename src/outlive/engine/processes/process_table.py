@@ -385,7 +385,11 @@ class StartOutcomes:
         process.subscribers.wake()
         if outcome.is_existing:
             self._table.recheck(process)
-        self._feed.note(process)
+        if process.is_finished:
+            # Its end came before this answer, and it may have been let go of: from now on its row is all that is found of it.
+            self._registry.put(process.stored)
+        else:
+            self._feed.note(process)
         self._events.publish_process(ProcessStarted, process)
 
     def never_started(self, process: Process, *, cause: Cause, error: str) -> None:
