@@ -108,7 +108,7 @@ _NEW = (404, *_STATE, *_DISK)
 # path and the body.
 ROUTES: tuple[RestRoute, ...] = (
     RestRoute("POST", _ALL, "execute", processes.start, _VIEW, _DISK, 201, _STARTED),
-    RestRoute("GET", _ALL, "list", processes.list_, answers.ProcessPage),
+    RestRoute("GET", _ALL, "list", processes.list_, answers.ProcessPage, (404,)),
     RestRoute("GET", _ONE, "get", processes.get, _VIEW),
     RestRoute("PATCH", _ONE, "relabel", processes.change, _VIEW),
     RestRoute("POST", f"{_ONE}/rerun", "rerun", processes.rerun, _VIEW, _NEW, 201, _RERUN),
