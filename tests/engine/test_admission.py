@@ -34,6 +34,7 @@ import asyncio, sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from outlive.core.command import Command
+from tests.engine.engines import ME, an_engine
 from tests.engine.held_backend import HeldBackend
 
 async def serve():
