@@ -1,0 +1,168 @@
+"""`WaitingLine`: which command is placed next when not all can be. It asks `Fleet` where, and decides when.
+
+Commands are placed in the order in which they came. One that fits nowhere lets later ones pass that fit on nodes that it does
+not wait for, since idle machines help no one: it keeps one node for itself, the one that lacks least, and no later command gets
+that. Where that node never becomes free, as many later ones may pass as `PATIENCE` says; from then on it keeps all nodes that
+could run it. So no command waits for ever while others come, and none is passed by one that needs the same.
+
+Commands that need the same stand behind each other in a line of their own (`_Shape`), so that a hundred thousand that wait cost
+no more than their few shapes.
+"""
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+
+from outlive.core.needs import Needs
+from outlive.placement.fleet import Fleet
+
+# How many later commands may pass the first of its shape. Small enough that a person sees the wait end, large enough that one
+# command for a whole machine does not let a fleet of a thousand run empty.
+PATIENCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A command's turn has come: it runs on that node."""
+
+    process_id: str
+    node: str
+
+
+@dataclass(slots=True)
+class _Shape:
+    """The commands that need the same, oldest first; how often the first of them was passed, and the node that it keeps."""
+
+    needs: Needs
+    waiting: deque[tuple[int, str]] = field(default_factory=deque)
+    passed: int = 0
+    kept: str | None = None
+
+    def next_one(self) -> None:
+        """Take the first one out: the next has not been passed yet, and keeps the same node."""
+        self.waiting.popleft()
+        self.passed = 0
+
+
+class WaitingLine:
+    """The commands that wait for a place in a fleet; what is placed is taken from the fleet at once."""
+
+    def __init__(self, fleet: Fleet, *, patience: int = PATIENCE) -> None:
+        """Begin with nothing that waits."""
+        self._fleet = fleet
+        self._patience = patience
+        self._shapes: dict[Needs, _Shape] = {}
+        self._shape_of: dict[str, _Shape] = {}
+        self._last = 0
+        # Since the last `advance`, nothing was given back: what these need is not free, and later ones get none of the kept nodes.
+        self._blocked: set[Needs] = set()
+        self._kept: set[str] = set()
+
+    def __len__(self) -> int:
+        """Return how many wait."""
+        return len(self._shape_of)
+
+    def __contains__(self, process_id: str) -> bool:
+        """Return whether a command waits."""
+        return process_id in self._shape_of
+
+    def add(self, process_id: str, needs: Needs) -> str | None:
+        """Return the node of a new command, or None: it waits at the end of the line."""
+        if needs not in self._blocked:
+            node = self._fleet.choose(needs, without=self._kept)
+            if node is not None:
+                self._fleet.take(process_id, needs, node)
+                self._pass(self._last + 1)
+                return node
+        self._last += 1
+        shape = self._shapes.setdefault(needs, _Shape(needs))
+        shape.waiting.append((self._last, process_id))
+        self._shape_of[process_id] = shape
+        if needs not in self._blocked:
+            self._block(shape)
+        return None
+
+    def remove(self, process_id: str) -> bool:
+        """Take a command out that does not want to run any more; return whether it waited. `advance` may place others then."""
+        shape = self._shape_of.pop(process_id, None)
+        if shape is None:
+            return False
+        if shape.waiting[0][1] == process_id:
+            shape.next_one()
+        else:
+            shape.waiting = deque(one for one in shape.waiting if one[1] != process_id)
+        if not shape.waiting:
+            del self._shapes[shape.needs]
+            self._blocked.discard(shape.needs)
+        return True
+
+    def advance(self, freed: str | None = None) -> list[Grant]:
+        """Place what can be placed, in order.
+
+        Args:
+            freed: The only node where something was given back since the last time; None where a node has come, changed or
+                gone, or a command was removed.
+        """
+        grants, has_let_go = self._pass_through(freed)
+        if freed is not None and has_let_go:  # of a node that later ones may have now
+            grants += self._pass_through(None)[0]
+        return grants
+
+    def _pass_through(self, freed: str | None) -> tuple[list[Grant], bool]:
+        """Place what can be; return that, and whether a shape keeps fewer nodes than before."""
+        self._blocked.clear()
+        self._kept.clear()
+        grants: list[Grant] = []
+        has_let_go = False
+        heads = [(shape.waiting[0][0], shape) for shape in self._shapes.values()]  # no two have the same turn
+        heapq.heapify(heads)
+        while heads:
+            turn, shape = heapq.heappop(heads)
+            if freed is None:
+                node = self._fleet.choose(shape.needs, without=self._kept)
+            else:
+                node = freed if freed not in self._kept and self._fleet.takes(freed, shape.needs) else None
+            if node is None:
+                self._block(shape)
+                continue
+            process_id = shape.waiting[0][1]
+            has_let_go |= shape.passed >= self._patience
+            self._fleet.take(process_id, shape.needs, node)
+            del self._shape_of[process_id]
+            grants.append(Grant(process_id, node))
+            shape.next_one()
+            self._pass(turn)
+            if shape.waiting:
+                heapq.heappush(heads, (shape.waiting[0][0], shape))
+            else:
+                del self._shapes[shape.needs]
+                has_let_go = True
+        return grants, has_let_go
+
+    @property
+    def waiting(self) -> list[str]:
+        """The ids of all that wait, the one that came first at the beginning."""
+        return [
+            process_id
+            for _, process_id in sorted(one for shape in self._shapes.values() for one in shape.waiting)
+        ]
+
+    def _pass(self, turn: int) -> None:
+        """Note that a command of that turn runs: those that came before it and are blocked were passed."""
+        for needs in self._blocked:
+            shape = self._shapes[needs]
+            if shape.waiting[0][0] < turn:
+                shape.passed += 1
+                if shape.passed == self._patience:
+                    self._kept.update(self._fleet.able(needs))
+
+    def _block(self, shape: _Shape) -> None:
+        """Keep a node for the first command of a shape, or all that could run it where it was passed too often."""
+        self._blocked.add(shape.needs)
+        if shape.passed >= self._patience:
+            self._kept.update(self._fleet.able(shape.needs))
+            return
+        if shape.kept is None or shape.kept in self._kept or shape.kept not in self._fleet.able(shape.needs):
+            shape.kept = self._fleet.nearest(shape.needs, without=self._kept)
+        if shape.kept is not None:
+            self._kept.add(shape.kept)

@@ -1,0 +1,1 @@
+"""Placement: which node suits, and which command is next."""

@@ -1,0 +1,109 @@
+"""Which node suits a command: what it needs is free, its labels are there, and the scarce ones are saved."""
+
+import pytest
+
+from outlive.core.needs import Amounts, Needs
+from outlive.placement.fleet import Fleet, FleetNode
+
+GB = 2**30
+
+
+def _node(name: str, cpu: int = 4, memory: int = 8, gpu: int = 0, **labels: str) -> FleetNode:
+    return FleetNode(
+        name=name,
+        capacity=Amounts(cpu_milli=cpu * 1000, memory_bytes=memory * GB, gpu_milli=gpu * 1000),
+        labels=frozenset(labels.items()),
+    )
+
+
+def _needs(cpu: float = 1, memory: float = 0, gpu: float = 0, **labels: str) -> Needs:
+    amounts = Amounts(cpu_milli=int(cpu * 1000), memory_bytes=int(memory * GB), gpu_milli=int(gpu * 1000))
+    return Needs.of(amounts, labels)
+
+
+def _fleet(*nodes: FleetNode) -> Fleet:
+    fleet = Fleet()
+    for node in nodes:
+        fleet.put(node)
+    return fleet
+
+
+def test_commands_go_where_least_is_taken() -> None:
+    fleet = _fleet(_node("a"), _node("b"))
+    placed = []
+    for number in range(4):
+        node = fleet.choose(_needs())
+        assert node is not None
+        fleet.take(str(number), _needs(), node)
+        placed.append(node)
+    assert placed == ["a", "b", "a", "b"]
+
+
+def test_what_is_full_is_not_chosen_and_what_is_given_back_is() -> None:
+    fleet = _fleet(_node("a", cpu=2))
+    fleet.take("1", _needs(2), "a")
+    assert fleet.choose(_needs(0.5)) is None
+    assert fleet.free("1") == "a"
+    assert fleet.free("1") is None
+    assert fleet.choose(_needs(2)) == "a"
+
+
+def test_a_node_with_gpus_is_kept_for_those_that_need_one() -> None:
+    fleet = _fleet(_node("a", gpu=2), _node("b"))
+    fleet.take("1", _needs(3), "b")
+    assert fleet.choose(_needs()) == "b"
+    assert fleet.choose(_needs(2)) == "a"  # rather than not at all
+    assert fleet.choose(_needs(gpu=0.5)) == "a"
+    assert fleet.choose(_needs(gpu=3)) is None
+
+
+@pytest.mark.parametrize(("labels", "node"), [({"zone": "eu"}, "b"), ({"zone": "us"}, None), ({}, "a")])
+def test_only_nodes_with_all_labels_are_chosen(labels: dict[str, str], node: str | None) -> None:
+    fleet = _fleet(_node("a"), _node("b", zone="eu", disk="fast"))
+    assert fleet.choose(_needs(**labels)) == node
+
+
+def test_a_node_that_is_away_or_drained_is_passed_over_and_keeps_what_it_runs() -> None:
+    fleet = _fleet(_node("a"))
+    fleet.take("1", _needs(), "a")
+    fleet.put(FleetNode(name="a", capacity=Amounts(cpu_milli=4000), is_open=False))
+    assert fleet.choose(_needs()) is None
+    assert fleet.able(_needs()) == {"a"}  # later, perhaps
+    assert fleet.taken_of("a") == ["1"]
+    assert fleet.free_of("a").cpu_milli == 3000
+
+
+def test_what_was_found_running_counts_also_beyond_what_a_node_declares() -> None:
+    fleet = _fleet(_node("a", cpu=1))
+    fleet.take("1", _needs(), "a")
+    fleet.take("2", _needs(), "a")
+    fleet.take("2", _needs(), "a")
+    assert fleet.free_of("a").cpu_milli == -1000
+    assert fleet.choose(_needs(0)) == "a"  # it asks for nothing of what is overdrawn
+
+
+def test_commands_that_are_kept_apart_go_to_different_nodes_first() -> None:
+    fleet = _fleet(_node("a"), _node("b"))
+    apart = Needs(spread="replicas")
+    fleet.take("0", _needs(3), "b")
+    fleet.take("1", apart, "a")
+    assert fleet.choose(apart) == "b"
+    assert fleet.choose(_needs()) == "a"
+
+
+def test_a_command_stays_beside_another() -> None:
+    fleet = _fleet(_node("a"), _node("b", cpu=1))
+    fleet.take("1", _needs(), "b")
+    assert fleet.choose(Needs(beside="b")) is None
+    assert fleet.choose(Needs(beside="a")) == "a"
+
+
+def test_a_node_that_is_removed_takes_what_is_counted_with_it() -> None:
+    fleet = _fleet(_node("a"))
+    fleet.take("1", _needs(), "a")
+    fleet.remove("a")
+    fleet.remove("a")
+    assert fleet.free("1") is None
+    assert fleet.choose(_needs()) is None
+    fleet.take("2", _needs(), "gone")
+    assert fleet.node_of("2") is None
