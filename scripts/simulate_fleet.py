@@ -14,8 +14,8 @@ import sys
 import time
 from dataclasses import dataclass
 
-from outlive.core.needs import Amounts, Needs
-from outlive.placement.fleet import Fleet, FleetNode
+from outlive.core.needs import Amounts
+from outlive.placement.fleet import Demand, Fleet, FleetNode
 from outlive.placement.waiting_line import WaitingLine
 
 _GB = 2**30
@@ -29,7 +29,7 @@ class CommandKind:
 
     name: str
     percent: int
-    needs: Needs
+    demand: Demand
     mean_s: float
 
 
@@ -38,7 +38,12 @@ def _kind(
 ) -> CommandKind:
     amounts = Amounts(cpu_milli=int(cpu * 1000), memory_bytes=int(memory * _GB), gpu_milli=int(gpu * 1000))
     labels = {"zone": zone} if zone else {}
-    return CommandKind(name=name, percent=percent, needs=Needs.of(amounts, labels), mean_s=mean_s)
+    return CommandKind(
+        name=name,
+        percent=percent,
+        demand=Demand(amounts=amounts, labels=tuple(sorted(labels.items()))),
+        mean_s=mean_s,
+    )
 
 
 _KINDS = (
@@ -62,7 +67,7 @@ def _fleet(nodes: int) -> Fleet:
 
 def _processor_s(kinds: tuple[CommandKind, ...]) -> float:
     """Return the seconds of a processor that a command takes on average."""
-    return sum(kind.percent / 100 * kind.mean_s * kind.needs.amounts.cpu_milli / 1000 for kind in kinds)
+    return sum(kind.percent / 100 * kind.mean_s * kind.demand.amounts.cpu_milli / 1000 for kind in kinds)
 
 
 def simulate(nodes: int, commands: int, *, load: float, seed: int) -> dict[str, object]:
@@ -92,7 +97,7 @@ def simulate(nodes: int, commands: int, *, load: float, seed: int) -> dict[str, 
 
     def begin(number: int) -> None:
         nonlocal running
-        running += kinds[number].needs.amounts.cpu_milli
+        running += kinds[number].demand.amounts.cpu_milli
         waited[kinds[number].name].append(now - came[number])
         heapq.heappush(ends, (now + durations[number], number))
 
@@ -106,7 +111,7 @@ def simulate(nodes: int, commands: int, *, load: float, seed: int) -> dict[str, 
         if is_new:
             came[number] = now
             begun = time.process_time()
-            node = line.add(str(number), kinds[number].needs)
+            node = line.add(str(number), kinds[number].demand)
             busy_s += time.process_time() - begun
             decisions += 1
             if node is not None:
@@ -115,7 +120,7 @@ def simulate(nodes: int, commands: int, *, load: float, seed: int) -> dict[str, 
             next_at += drawn.expovariate(1 / pause_s)
         else:
             _, ended = heapq.heappop(ends)
-            running -= kinds[ended].needs.amounts.cpu_milli
+            running -= kinds[ended].demand.amounts.cpu_milli
             begun = time.process_time()
             freed = fleet.free(str(ended))
             grants = line.advance(freed) if len(line) else []

@@ -9,17 +9,22 @@ from outlive.backends.docker.containers import Containers
 from outlive.backends.local import LocalBackend
 from outlive.backends.routing import Route, Routing
 from outlive.config import Settings
+from outlive.config.placement_settings import parse_resources
 from outlive.core.errors import ConfigInvalid
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
-from outlive.core.location import DOCKER, LOCAL, Location
+from outlive.core.location import ANY, DOCKER, LOCAL, Location
+from outlive.core.needs import Amounts
 from outlive.discovery.config_paths import standing_file
 from outlive.discovery.keeper import ensure_keeper, future_shim
+from outlive.discovery.machine_capacity import machine_capacity
 from outlive.discovery.own_kind import own_nice, own_umask
 from outlive.docker_mode import container_settings, docker_containers, living_containers
 from outlive.engine import Engine
 from outlive.engine.settings import engine_settings
 from outlive.keeper.common.sockets import connect_unix
+from outlive.placement.fleet import FleetNode
+from outlive.placement.static import StaticPlacement
 from outlive.policy.redaction import Redactor
 
 
@@ -54,6 +59,7 @@ def engine_and_containers(
             runner=future_shim(),
             standing_file=standing_file(os.environ, working_folder=working_folder),
         ),
+        placement=StaticPlacement([_this_machine(settings)]),
         backend=Routing(
             {
                 # The one table of places: name, kind, and the backend that serves it.
@@ -67,6 +73,21 @@ def engine_and_containers(
     return engine, containers
 
 
+def _this_machine(settings: Settings) -> FleetNode:
+    """Return what this machine gives to commands that say what they need."""
+    asked, has = parse_resources(",".join(settings.capacity)), machine_capacity()
+    named = asked.amounts
+    return FleetNode(
+        name=LOCAL,
+        capacity=Amounts(
+            cpu_milli=has.cpu_milli if asked.cpu is None else named.cpu_milli,
+            memory_bytes=has.memory_bytes if asked.memory is None else named.memory_bytes,
+            gpu_milli=has.gpu_milli if asked.gpu is None else named.gpu_milli,
+        ),
+        labels=frozenset(asked.labels),
+    )
+
+
 def _check_place(settings: Settings, nodes: Collection[str]) -> None:
     """Refuse at the start what every command would be refused for later."""
     if settings.backend == DOCKER and not settings.docker_image:
@@ -75,7 +96,7 @@ def _check_place(settings: Settings, nodes: Collection[str]) -> None:
             "Commands are to run in containers (--backend docker, USE_DOCKER), but no image is named.",
             hint="Name one: --image debian:12, or OUTLIVE_DOCKER_IMAGE=debian:12.",
         )
-    if settings.backend not in {LOCAL, DOCKER, *nodes}:
+    if settings.backend not in {LOCAL, DOCKER, ANY, *nodes}:
         raise ConfigInvalid(
             "config_invalid",
             f"Commands are to run at {settings.backend!r}, which is neither local nor docker nor a node that is named.",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from outlive.core.needs import Amounts, Needs
-from outlive.placement.fleet import Fleet, FleetNode
+from outlive.core.needs import Amounts
+from outlive.placement.fleet import Demand, Fleet, FleetNode
 
 GB = 2**30
 
@@ -16,9 +16,9 @@ def _node(name: str, cpu: int = 4, memory: int = 8, gpu: int = 0, **labels: str)
     )
 
 
-def _needs(cpu: float = 1, memory: float = 0, gpu: float = 0, **labels: str) -> Needs:
+def _needs(cpu: float = 1, memory: float = 0, gpu: float = 0, **labels: str) -> Demand:
     amounts = Amounts(cpu_milli=int(cpu * 1000), memory_bytes=int(memory * GB), gpu_milli=int(gpu * 1000))
-    return Needs.of(amounts, labels)
+    return Demand(amounts=amounts, labels=tuple(sorted(labels.items())))
 
 
 def _fleet(*nodes: FleetNode) -> Fleet:
@@ -60,7 +60,7 @@ def test_a_node_with_gpus_is_kept_for_those_that_need_one() -> None:
 @pytest.mark.parametrize(("labels", "node"), [({"zone": "eu"}, "b"), ({"zone": "us"}, None), ({}, "a")])
 def test_only_nodes_with_all_labels_are_chosen(labels: dict[str, str], node: str | None) -> None:
     fleet = _fleet(_node("a"), _node("b", zone="eu", disk="fast"))
-    assert fleet.choose(_needs(**labels)) == node
+    assert fleet.choose(Demand(labels=tuple(labels.items()))) == node
 
 
 def test_a_node_that_is_away_or_drained_is_passed_over_and_keeps_what_it_runs() -> None:
@@ -84,7 +84,7 @@ def test_what_was_found_running_counts_also_beyond_what_a_node_declares() -> Non
 
 def test_commands_that_are_kept_apart_go_to_different_nodes_first() -> None:
     fleet = _fleet(_node("a"), _node("b"))
-    apart = Needs(spread="replicas")
+    apart = Demand(spread="replicas")
     fleet.take("0", _needs(3), "b")
     fleet.take("1", apart, "a")
     assert fleet.choose(apart) == "b"
@@ -94,8 +94,8 @@ def test_commands_that_are_kept_apart_go_to_different_nodes_first() -> None:
 def test_a_command_stays_beside_another() -> None:
     fleet = _fleet(_node("a"), _node("b", cpu=1))
     fleet.take("1", _needs(), "b")
-    assert fleet.choose(Needs(beside="b")) is None
-    assert fleet.choose(Needs(beside="a")) == "a"
+    assert fleet.choose(Demand(beside="b")) is None
+    assert fleet.choose(Demand(beside="a")) == "a"
 
 
 def test_a_node_that_is_removed_takes_what_is_counted_with_it() -> None:

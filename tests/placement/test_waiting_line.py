@@ -4,8 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from outlive.core.needs import Amounts, Needs
-from outlive.placement.fleet import Fleet, FleetNode
+from outlive.core.needs import Amounts
+from outlive.placement.fleet import Demand, Fleet, FleetNode
 from outlive.placement.waiting_line import WaitingLine
 
 _PATIENCE = 3
@@ -18,8 +18,8 @@ def _line(*cpus: int, patience: int = _PATIENCE) -> tuple[Fleet, WaitingLine]:
     return fleet, WaitingLine(fleet, patience=patience)
 
 
-def _cpus(count: int) -> Needs:
-    return Needs(amounts=Amounts(cpu_milli=count * 1000))
+def _cpus(count: int) -> Demand:
+    return Demand(amounts=Amounts(cpu_milli=count * 1000))
 
 
 def test_those_that_wait_are_placed_in_the_order_in_which_they_came() -> None:

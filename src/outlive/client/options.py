@@ -50,7 +50,9 @@ class StartOptions(FlagOptions, total=False):
     limits: Bounds below the server's own: "cpu" (seconds of each process), "cpus" (processors of all together, like 1.5),
         "memory" (bytes), "files", "processes".
     script: With a program and its arguments: the content of a file whose path becomes the last of them.
-    backend: Where it runs: "local", "docker", or the name of a node; the server's default otherwise. image, isolation
+    needs: What the machine must have that runs it: "cpu", "memory" (bytes), "gpu", "labels" (a mapping), "same_node_as" (a
+        process), "spread" and "wait" (True). It waits for a machine that has it free; with "wait" False it is refused.
+    backend: Where it runs: "local", "docker", the name of a node, or "any" (by its needs); the server's default otherwise. image, isolation
         ("session" or "strict"): of what image its container is, and whether it has one of its own.
     grant: What it may do with the server itself, by a token of its own that counts while it runs: "run", "read:1h".
     notify: True, or some of "end", "failure" and "question": a person is notified of these, as the server's operator chose.
@@ -82,6 +84,7 @@ class StartOptions(FlagOptions, total=False):
     on_limit: Literal["truncate", "block", "kill"]
     after_exit: Literal["keep", "kill", "wait"]
     limits: Mapping[str, float]
+    needs: Mapping[str, object]
     script: str | None
     notify: bool | Sequence[Literal["end", "failure", "question", "silence"]]
     umask: int | None
@@ -92,7 +95,7 @@ class StartOptions(FlagOptions, total=False):
 
 _WORDS = ("command", "cwd", "script")
 _VARIABLES = ("env", "env_secrets")
-_MAPPINGS = {"env", "env_secrets", "limits", "tags"}
+_MAPPINGS = {"env", "env_secrets", "limits", "needs", "tags"}
 _WIRE_NAMES: Mapping[str, str] = {"timeout_s": "timeout", "grace_s": "grace"}
 
 

@@ -95,13 +95,13 @@ class ProcessInfo:
 
     `state` is one of queued, starting, running, paused, stopping, exited, signaled, failed_to_start, lost; `cause` one of
     cancel, timeout, output_limit, oom, shutdown, approval_denied, approval_expired, or None for a natural end. `waits_for`
-    says what a queued one waits for ("approval" or "group"), `hint` what a person has to do for that. `waiting` is "input" or "password" where a
+    says what a queued one waits for ("approval", "group" or "place"), `hint` what a person has to do for that. `waiting` is "input" or "password" where a
     process is watched (it was waited for until "input", or started with `notify`) and waits for that, `is_at_prompt` that this is
     its next command, as with a shell, and `is_person_asked` that a person was notified. `is_session_over`: it lives, and the MCP session that started it was ended. `is_complete`: it has ended
     and its output is whole. `is_closed`: no process can write to its streams any more. `descendants` counts the living processes
     of its tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and `features` the
     parts of it that took effect; `secret_names` are its `env_secrets`. `location` says where it runs ("backend", "image",
-    "container"), None on the server's own machine. `is_unknown`: it runs on a node that is away, or is still being found after a
+    "container"), None on the server's own machine. `needs` are what its machine must have, None where nothing was counted. `is_unknown`: it runs on a node that is away, or is still being found after a
     restart, and everything else is what was known last; `is_reachable` is false while its node is away. `output_lost`: some of
     its output is not in the log, `lost_bytes` of it where that is known. `redacted`: how many secrets were replaced by stars in
     `command`. `short_id` is its name in its `project` ("p7"), `key` its caller's key for it there, `name` what its caller has called it. `started_by` says where its start came from ("door", and "host", "call" and "parent" where they are
@@ -145,6 +145,7 @@ class ProcessInfo:
     is_session_over: bool = False
     hint: str | None = None
     location: Mapping[str, str] | None = None
+    needs: Mapping[str, Any] | None = None
     is_unknown: bool = False
     is_reachable: bool = True
     output_lost: bool = False

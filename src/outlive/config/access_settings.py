@@ -30,7 +30,7 @@ from outlive.config.options import (
     websocket_url,
 )
 from outlive.core.layout import STATE_DIR_HELP
-from outlive.core.location import DOCKER, LOCAL
+from outlive.core.location import ANY, DOCKER, LOCAL
 
 
 def _parse_callbacks(text: str) -> str:
@@ -311,8 +311,8 @@ def parse_nodes(text: str) -> tuple[str, ...]:
             raise ValueError(
                 f"{word[:60]!r} is not NAME=URL; a name has small letters, digits, dots, - and _"
             )
-        if name in {LOCAL, DOCKER}:
-            raise ValueError(f"{name!r} is no name for a node: it stands for this machine")
+        if name in {LOCAL, DOCKER, ANY}:
+            raise ValueError(f"{name!r} is no name for a node: it has a meaning of its own")
         if name in found:
             raise ValueError(f"there are two nodes {name!r}")
         found[name] = websocket_url(address)

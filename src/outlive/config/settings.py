@@ -27,6 +27,7 @@ from outlive.config.options import (
     parse_switch,
     parse_tool_set,
 )
+from outlive.config.placement_settings import PlacementSettings
 from outlive.config.policy_settings import PolicySettings, SandboxOptions
 from outlive.config.telemetry_settings import TelemetrySettings
 from outlive.operations.tool_sets import listed_tool_sets
@@ -44,6 +45,7 @@ class Settings(
     LimitSettings,
     BridgeOptions,
     NodeSettings,
+    PlacementSettings,
     PortOptions,
 ):
     """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""

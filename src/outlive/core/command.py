@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from outlive.core.errors import InvalidRequest
 from outlive.core.location import Isolation
+from outlive.core.needs import Needs
 from outlive.core.terminal import TerminalNote
 
 # The variables that a guarded command inherits from the server's environment.
@@ -196,7 +197,7 @@ class Command:
     a name. `caller_cwd` and `caller_env` take the place of the server's folder and environment on this machine: they are the
     caller's own, and that environment is written to no disk. `env_secrets` are added last and never written to disk. `profile` and `limits` restrict what the command may do (None:
     as the server's default). `backend` says where it runs ("local", "docker", or the name of a node), `image` and `isolation` in
-    what container. `umask` and `nice` (-20 to 19) are the caller's; None: those with which the server was started. With stdin
+    what container. `needs` is what the machine must have that runs it (None: nothing is counted). `umask` and `nice` (-20 to 19) are the caller's; None: those with which the server was started. With stdin
     "lent" the caller has passed a descriptor to the keeper beforehand, under the process id. Times are seconds, sizes bytes; None
     takes the server's default.
 
@@ -247,6 +248,7 @@ class Command:
     backend: str | None = None
     image: str | None = None
     isolation: Isolation | None = None
+    needs: Needs | None = None
     grant: str | None = None
     granted: Grant | None = None
     umask: int | None = None
@@ -263,7 +265,12 @@ class Command:
     @property
     def asked_again(self) -> dict[str, object]:
         """What a start that repeats this one asks for, and no record has a place for, by the names of `execute`."""
-        asked = {"grant": self.grant, "isolation": self.isolation, "notify": list(self.notify) or None}
+        asked = {
+            "grant": self.grant,
+            "isolation": self.isolation,
+            "notify": list(self.notify) or None,
+            "needs": None if self.needs is None else self.needs.view(),
+        }
         return {name: value for name, value in asked.items() if value is not None}
 
 

@@ -8,6 +8,7 @@ from outlive.core.errors import InvalidRequest
 
 LOCAL = "local"
 DOCKER = "docker"
+ANY = "any"  # whichever machine has room: the place of a command that has none yet
 
 # "session": all commands of one principal in one workspace share a container; "strict": each command has its own.
 Isolation = Literal["session", "strict"]
@@ -32,6 +33,11 @@ class Location:
     backend: str
     image: str | None = None
     container: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is not decided yet on which machine."""
+        return self.backend == ANY
 
     @property
     def is_elsewhere(self) -> bool:

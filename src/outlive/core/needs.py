@@ -5,7 +5,7 @@ counted in thousandths, memory in bytes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 THOUSANDTHS = 1000
 
@@ -17,6 +17,13 @@ class Amounts:
     cpu_milli: int = 0
     memory_bytes: int = 0
     gpu_milli: int = 0
+
+    @classmethod
+    def of(cls, *, cpu: float = 0, memory_bytes: int = 0, gpu: float = 0) -> "Amounts":
+        """Return amounts of whole processors and GPUs, or parts of them."""
+        return cls(
+            cpu_milli=round(cpu * THOUSANDTHS), memory_bytes=memory_bytes, gpu_milli=round(gpu * THOUSANDTHS)
+        )
 
     def __add__(self, other: "Amounts") -> "Amounts":
         """Return both together."""
@@ -52,21 +59,62 @@ class Amounts:
         return {name: value for name, value in found.items() if value}
 
 
+ONE_PROCESSOR = Amounts(cpu_milli=THOUSANDTHS)  # what a command takes that does not say what it needs
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a machine must have free, and how it must be labelled, so that a command may run there.
+    """What the machine that runs a command must have free, and how it must be labelled.
 
-    `labels` are sorted pairs that the machine must have. `beside` is the name of the one node that may be chosen, "" for any:
-    the node of the process that the caller wants to be near. `spread` names the commands that are to be kept apart where that
-    can be had, "" for none: the node that runs the fewest of that name comes first.
+    `labels` are pairs that the machine must have. `node` is the name of the only one that counts, "" for any; `same_node_as` is the id of a process beside which the command is to run.
+    `is_spread`: machines that run fewer commands of its group (of its principal, where it is in none) come first. Where no
+    machine has enough free, a command that `is_patient` waits for its turn; any other is refused.
     """
 
-    amounts: Amounts = Amounts(cpu_milli=THOUSANDTHS)
-    labels: tuple[tuple[str, str], ...] = ()
-    beside: str = ""
-    spread: str = ""
+    amounts: Amounts = ONE_PROCESSOR
+    labels: Mapping[str, str] = field(default_factory=dict)
+    node: str = ""
+    same_node_as: str | None = None
+    is_spread: bool = False
+    is_patient: bool = True
+
+    def view(self) -> dict[str, object]:
+        """Return it as callers say it: amounts by their names, and what is not the usual."""
+        found: dict[str, object] = {**self.amounts.view()}
+        if self.labels:
+            found["labels"] = dict(self.labels)
+        if self.node:
+            found["node"] = self.node
+        if self.same_node_as is not None:
+            found["same_node_as"] = self.same_node_as
+        if self.is_spread:
+            found["spread"] = True
+        if not self.is_patient:
+            found["wait"] = False
+        return found
 
     @classmethod
-    def of(cls, amounts: Amounts, labels: Mapping[str, str]) -> "Needs":
-        """Return needs of amounts and labels alone."""
-        return cls(amounts=amounts, labels=tuple(sorted(labels.items())))
+    def decode(cls, members: object) -> "Needs | None":
+        """Return what `view` made, from a file; None where there is none of it."""
+        if not isinstance(members, dict):
+            return None
+        labels = members.get("labels")
+        near = members.get("same_node_as")
+        return cls(
+            amounts=Amounts.of(
+                cpu=_number(members.get("cpu")),
+                memory_bytes=int(_number(members.get("memory"))),
+                gpu=_number(members.get("gpu")),
+            ),
+            labels={str(name): str(value) for name, value in labels.items()}
+            if isinstance(labels, dict)
+            else {},
+            node=str(members.get("node") or ""),
+            same_node_as=None if near is None else str(near),
+            is_spread=bool(members.get("spread")),
+            is_patient=bool(members.get("wait", True)),
+        )
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, (int, float)) else 0

@@ -17,6 +17,7 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.identity import ProcessId, is_name, short_id, short_name
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.location import HERE, Location
+from outlive.core.needs import Needs
 from outlive.core.terminal import TerminalNote
 
 _UNBOUND = Sandbox()
@@ -98,7 +99,8 @@ class ProcessRecord:
     the shell of one. `grant`: the token of its own, while it runs. `waiting`: what
     it was found to wait for; known only while it is watched (`engine.processes.question_watch`). `is_at_prompt`: that is the next
     command of a shell or another interpreter, and nothing is asked. `is_person_asked`: a person was notified of what is asked. `is_session_over`: the client has ended the
-    MCP session that started it; known only while it lives. `redacted`: how many secrets are redacted in `command` (in
+    MCP session that started it; known only while it lives. `needs`: what the machine must
+    have that runs it; None where nothing was counted. `redacted`: how many secrets are redacted in `command` (in
     all of it, even where it is shown cut). Times are aware UTC, sizes bytes.
     """
 
@@ -149,6 +151,7 @@ class ProcessRecord:
     secret_names: tuple[str, ...] = ()
     terminal: TerminalNote | None = None
     location: Location = HERE
+    needs: Needs | None = None
     redacted: int = 0
 
     @property
@@ -179,11 +182,13 @@ class ProcessRecord:
         return not (self.is_unknown and self.location.is_elsewhere)
 
     @property
-    def waits_for(self) -> Literal["approval", "group"] | None:
-        """What a queued process waits for; None for every other."""
+    def waits_for(self) -> Literal["approval", "group", "place"] | None:
+        """What a queued process waits for; None for every other. In a group that is its turn there, and then a place."""
         if self.state is not State.QUEUED:
             return None
-        return "group" if self.approval is None or self.approval.approved_by is not None else "approval"
+        if self.approval is not None and self.approval.approved_by is None:
+            return "approval"
+        return "place" if self.needs is not None and self.group is None else "group"
 
     @property
     def hint(self) -> str | None:

@@ -24,6 +24,7 @@ from outlive.engine.output_search import OutputSearch
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
 from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.output_redaction import Redaction, Secrets
+from outlive.engine.processes.places import Places
 from outlive.engine.processes.process_table import (
     ChangeHandler,
     LiveTable,
@@ -46,12 +47,15 @@ from outlive.engine.starts.grants import Grants
 from outlive.engine.starts.name_holders import NameHolders, StartNames
 from outlive.engine.starts.names import CommandIds, ShortIds, StartKeys
 from outlive.engine.starts.notice_requests import NoticeRequests
+from outlive.engine.starts.placed_starts import PlacedStarts
 from outlive.engine.starts.preparation import Preparation
 from outlive.engine.starts.standing_approvals import StandingApprovals
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.engine.starts.starts import Starts
 from outlive.engine.starts.typed_lines import TypedLines
 from outlive.keeper.common.disk import Reserve, probe
+from outlive.placement.contract import Placement
+from outlive.placement.static import StaticPlacement
 from outlive.store.owed_notices import OwedNotices
 from outlive.store.queue_store import QueueStore
 from outlive.store.registry import Registry
@@ -92,8 +96,10 @@ class Engine:
         reconciliation: What is not known yet after a start of the server.
     """
 
-    def __init__(self, settings: EngineSettings, *, backend: Backend) -> None:
-        """Take the settings and where commands run; nothing is opened yet.
+    def __init__(
+        self, settings: EngineSettings, *, backend: Backend, placement: Placement | None = None
+    ) -> None:
+        """Take the settings, where commands run and what gives places out (none by default); nothing is opened yet.
 
         The parts are made from the lowest up: each takes those that it calls.
         """
@@ -121,7 +127,7 @@ class Engine:
         self._registry.on_committed = self._feed.committed
         self._unread = Unread(backend, grace_s=settings.reader_grace_s, output_limit=settings.output_limit)
         self._pending = PendingStarts(QueueStore(self._layout, fit=Reserve(root).fit))
-        self._limits = ConcurrencyLimits(self._pending)
+        self._limits = ConcurrencyLimits(self._pending, Places(placement or StaticPlacement()))
         self._changes = ChangeHandler(
             self._feed,
             self._limits,
@@ -228,6 +234,7 @@ class Engine:
             changes=self._changes,
             outcomes=outcomes,
             redaction=self.redaction,
+            placed=PlacedStarts(settings, self._preparation),
         )
         self.reports = Reports(self._layout, self._registry, queries=self.queries, queue=self.queue)
         self._holders = NameHolders(self.queries, self.as_)

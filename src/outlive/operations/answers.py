@@ -45,9 +45,24 @@ class SandboxView(AnswerMembers, kw_only=True, frozen=True):
 class LocationView(AnswerMembers, kw_only=True, frozen=True):
     """Where it runs, where that is not simply the server's own machine."""
 
-    backend: Annotated[str, Meta(description="`docker`, or the name of a node.")]
+    backend: Annotated[
+        str, Meta(description="`docker`, the name of a node, or `any` while it waits for a place.")
+    ]
     image: str | None = None
     container: str | None = None
+
+
+class NeedsView(AnswerMembers, kw_only=True, frozen=True):
+    """What the machine must have that runs it."""
+
+    cpu: Annotated[float | None, Meta(description="Processors.")] = None
+    memory: Annotated[int | None, Meta(description="Bytes.")] = None
+    gpu: float | None = None
+    labels: dict[str, str] | None = None
+    node: Annotated[str | None, Meta(description="The only one that counts.")] = None
+    same_node_as: Annotated[str | None, Meta(description="The process beside which it runs.")] = None
+    spread: Annotated[bool, Meta(description="It is kept apart from others of its group.")] = False
+    wait: Annotated[bool, Meta(description="False: it was refused rather than queued.")] = True
 
 
 class OriginView(AnswerMembers, kw_only=True, frozen=True):
@@ -64,7 +79,9 @@ class ProcessAnswer(AnswerMembers, kw_only=True, frozen=True):
 
     process_id: Annotated[str, Meta(description="Its permanent id, never used again.")]
     state: Annotated[State, Meta(description="Where it is in its life.")]
-    waits_for: Annotated[Literal["approval", "group"] | None, Meta(description="What it is queued for.")]
+    waits_for: Annotated[
+        Literal["approval", "group", "place"] | None, Meta(description="What it is queued for.")
+    ]
     hint: Annotated[str | None, Meta(description="What has to be done so that it starts.")]
     pid: int | None
     command: str
@@ -102,6 +119,9 @@ class ProcessAnswer(AnswerMembers, kw_only=True, frozen=True):
     started_by: Annotated[OriginView | None, Meta(description="Where its start came from.")] = None
     location: Annotated[
         LocationView | None, Meta(description="Where it runs; absent on the server's machine.")
+    ] = None
+    needs: Annotated[
+        NeedsView | None, Meta(description="What its machine must have; absent where nothing was counted.")
     ] = None
     short_id: Annotated[
         str | None, Meta(description="Its name in its project: p7. Absent where it has none.")

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
+from outlive.core.location import ANY
 from outlive.core.spec import CALLER_ENVIRONMENT, REPEATED, Spec
 from outlive.operations.requests import convert_request
 from outlive.operations.services.declaration import SERVICE_TAG, SERVICES_DOOR
@@ -152,6 +153,8 @@ def repetition_of(
         options["limits"] = limits
     if known.location is not None:
         options |= {"backend": known.location["backend"], "image": known.location.get("image")}
+    if "needs" in options:  # it is placed anew
+        options["backend"] = ANY
     command: str | tuple[str, ...] = spec.argv
     if known.shell is not None:
         # A long line lies in the script file, and what the shell was given only reads that.

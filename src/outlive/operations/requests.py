@@ -79,6 +79,8 @@ Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 # A resource limit (setrlimit(2)) is at most this where a C long has 32 bits.
 LimitCount = Annotated[int, Meta(ge=1, le=2**31)]
 Cpus = Annotated[float, Meta(ge=MIN_CPUS, le=2**20)]
+# Of processors or GPUs: none, or a number of which thousandths count.
+Amount = Annotated[float, Meta(ge=0, le=2**20)]
 Niceness = Annotated[int, Meta(ge=-20, le=19)]  # setpriority(2)
 # A moment as text, read by `moment_of`: in an address a plus sign that is not encoded arrives as a space.
 MomentText = Annotated[

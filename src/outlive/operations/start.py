@@ -24,7 +24,9 @@ from outlive.core.command import (
     parse_umask,
 )
 from outlive.core.location import Isolation
+from outlive.core.needs import Amounts, Needs
 from outlive.operations.requests import (
+    Amount,
     BackendName,
     Bytes,
     Cells,
@@ -35,6 +37,7 @@ from outlive.operations.requests import (
     Key,
     LimitCount,
     ProcessName,
+    ProcessWord,
     ProfileName,
     ProjectFolder,
     Seconds,
@@ -70,6 +73,38 @@ class LimitsRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fi
         )
 
 
+class NeedsRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """What the machine that runs it must have free; one processor where neither cpu, memory nor gpu is named."""
+
+    cpu: Annotated[Amount | None, Meta(description="Processors, or parts of one: 0.5.")] = None
+    memory: Annotated[Bytes | None, Meta(description="Bytes.")] = None
+    gpu: Annotated[Amount | None, Meta(description="GPUs, or parts of one.")] = None
+    labels: Annotated[Tags, Meta(description="Labels that the machine must have.")] = {}
+    same_node_as: Annotated[
+        ProcessWord | None, Meta(description="The process beside which it runs, on the same machine.")
+    ] = None
+    spread: Annotated[bool, Meta(description="Machines that run fewer commands of its group come first.")] = (
+        False
+    )
+    wait: Annotated[
+        bool, Meta(description="Where no machine has enough free: wait for a place; false refuses.")
+    ] = True
+
+    def to_needs(self) -> Needs:
+        """Return them as the engine takes them."""
+        says_nothing = self.cpu is None and self.memory is None and self.gpu is None
+        amounts = Amounts.of(
+            cpu=1 if says_nothing else self.cpu or 0, memory_bytes=self.memory or 0, gpu=self.gpu or 0
+        )
+        return Needs(
+            amounts=amounts,
+            labels=self.labels,
+            same_node_as=self.same_node_as,
+            is_spread=self.spread,
+            is_patient=self.wait,
+        )
+
+
 class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
     """What every frontend takes that runs a command; `timeout` and `grace` are seconds."""
 
@@ -85,7 +120,14 @@ class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
     ] = None
     limits: Annotated[LimitsRequest | None, Meta(description="Bounds below the server's own.")] = None
     backend: Annotated[
-        BackendName | None, Meta(description="Where it runs: local, docker, or a node's name.")
+        BackendName | None,
+        Meta(
+            description="Where it runs: local, docker, a node's name, or any: the machine with room for it."
+        ),
+    ] = None
+    needs: Annotated[
+        NeedsRequest | None,
+        Meta(description="What the machine must have; it waits for one that has it free."),
     ] = None
     image: Annotated[Text | None, Meta(description="The image of its container, where it gets one.")] = None
     isolation: Annotated[
@@ -143,6 +185,7 @@ class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
             "profile": self.profile,
             "limits": NO_LIMITS if self.limits is None else self.limits.to_limits(),
             "backend": self.backend,
+            "needs": None if self.needs is None else self.needs.to_needs(),
             "image": self.image,
             "isolation": self.isolation,
             "umask": parse_umask(self.umask),

@@ -7,12 +7,26 @@ What it holds is made again from the processes that live, and stands in no file.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from outlive.core.needs import Amounts, Needs
+from outlive.core.needs import ONE_PROCESSOR, Amounts
 
 # So many nodes that fit are compared; the next choice begins behind them. A fleet of no more is compared whole. Beyond that the
 # best of 32 is nearly the best of all (as Nomad's and Sparrow's samples), and a choice among 1,000 nodes takes 60 us instead of
 # 3 ms of processor time (`scripts/simulate_fleet.py`).
 CANDIDATES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What decides where a command may run: commands with equal demands are alike here.
+
+    `labels` are sorted pairs that the node must have. `beside` is the name of the one node that may be chosen, "" for any.
+    `spread` names the commands that are to be kept apart, "" for none.
+    """
+
+    amounts: Amounts = ONE_PROCESSOR
+    labels: tuple[tuple[str, str], ...] = ()
+    beside: str = ""
+    spread: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +47,7 @@ class _Room:
     cpu_milli: int
     memory_bytes: int
     gpu_milli: int
-    taken: dict[str, Needs] = field(default_factory=dict)
+    taken: dict[str, Demand] = field(default_factory=dict)
     kept_apart: dict[str, int] = field(default_factory=dict)
 
     def takes(self, amounts: Amounts) -> bool:
@@ -49,18 +63,18 @@ class _Room:
         """Return what is not taken."""
         return Amounts(cpu_milli=self.cpu_milli, memory_bytes=self.memory_bytes, gpu_milli=self.gpu_milli)
 
-    def change(self, process_id: str, needs: Needs, sign: int) -> None:
+    def change(self, process_id: str, demand: Demand, sign: int) -> None:
         """Take what a command needs (-1), or give it back (1)."""
-        amounts = needs.amounts
+        amounts = demand.amounts
         self.cpu_milli += sign * amounts.cpu_milli
         self.memory_bytes += sign * amounts.memory_bytes
         self.gpu_milli += sign * amounts.gpu_milli
         if sign < 0:
-            self.taken[process_id] = needs
+            self.taken[process_id] = demand
         else:
             del self.taken[process_id]
-        if needs.spread:
-            self.kept_apart[needs.spread] = self.kept_apart.get(needs.spread, 0) - sign
+        if demand.spread:
+            self.kept_apart[demand.spread] = self.kept_apart.get(demand.spread, 0) - sign
 
     def share(self, amounts: Amounts) -> float:
         """Return the share of the scarcest of processor and memory that would be taken with a command: 0 to 1."""
@@ -91,7 +105,7 @@ class Fleet:
         self._node_of: dict[str, str] = {}
         # The nodes whose labels suit, for each set of labels that was asked for; made anew when a node changes.
         self._suitable: dict[tuple[tuple[tuple[str, str], ...], str], list[_Room]] = {}
-        self._able: dict[Needs, frozenset[str]] = {}
+        self._able: dict[Demand, frozenset[str]] = {}
         self._begin = 0  # where the next choice begins to look
 
     def put(self, node: FleetNode) -> None:
@@ -102,8 +116,8 @@ class Fleet:
         room = _Room(node, capacity.cpu_milli, capacity.memory_bytes, capacity.gpu_milli)
         self._rooms[node.name] = room
         if old is not None:
-            for process_id, needs in old.taken.items():
-                room.change(process_id, needs, -1)
+            for process_id, demand in old.taken.items():
+                room.change(process_id, demand, -1)
 
     def remove(self, name: str) -> None:
         """Forget a node; what runs there counts no more."""
@@ -113,13 +127,13 @@ class Fleet:
             for process_id in room.taken:
                 del self._node_of[process_id]
 
-    def take(self, process_id: str, needs: Needs, name: str) -> None:
+    def take(self, process_id: str, demand: Demand, name: str) -> None:
         """Count a command on a node, also beyond what is free there: it runs already. Idempotent; an unknown node counts nothing."""
         room = self._rooms.get(name)
         if room is None or process_id in self._node_of:
             return
         self._node_of[process_id] = name
-        room.change(process_id, needs, -1)
+        room.change(process_id, demand, -1)
 
     def free(self, process_id: str) -> str | None:
         """Count a command no more; return where it was, None where it was not counted. Idempotent."""
@@ -133,14 +147,14 @@ class Fleet:
         """Return where a command is counted."""
         return self._node_of.get(process_id)
 
-    def choose(self, needs: Needs, *, without: Collection[str] = ()) -> str | None:
+    def choose(self, demand: Demand, *, without: Collection[str] = ()) -> str | None:
         """Return the node that suits best now, outside of `without`; None where none has enough free.
 
         A node with GPUs comes last for a command that needs none. Then comes the node that runs the fewest commands to be kept
         apart, then the one whose scarcest part is taken least, then the first by name. `CANDIDATES` are compared.
         """
-        amounts = needs.amounts
-        rooms = self._suitable_rooms(needs)
+        amounts = demand.amounts
+        rooms = self._suitable_rooms(demand)
         count = len(rooms)
         if count <= CANDIDATES:
             self._begin = 0
@@ -152,7 +166,7 @@ class Fleet:
             if not room.takes(amounts) or room.node.name in without:
                 continue
             wastes_gpu = bool(room.node.capacity.gpu_milli) and not amounts.gpu_milli
-            near = room.kept_apart.get(needs.spread, 0) if needs.spread else 0
+            near = room.kept_apart.get(demand.spread, 0) if demand.spread else 0
             rank = (wastes_gpu, near, room.share(amounts), room.node.name)
             if best_rank is None or rank < best_rank:
                 best, best_rank = room, rank
@@ -162,29 +176,29 @@ class Fleet:
                 break
         return None if best is None else best.node.name
 
-    def takes(self, name: str, needs: Needs) -> bool:
+    def takes(self, name: str, demand: Demand) -> bool:
         """Return whether one node suits a command now."""
         room = self._rooms.get(name)
         return (
             room is not None
-            and room.takes(needs.amounts)
-            and needs.beside in {"", name}
-            and room.node.labels.issuperset(needs.labels)
+            and room.takes(demand.amounts)
+            and demand.beside in {"", name}
+            and room.node.labels.issuperset(demand.labels)
         )
 
-    def able(self, needs: Needs) -> frozenset[str]:
+    def able(self, demand: Demand) -> frozenset[str]:
         """Return the nodes that could run a command if nothing else ran there, open or not."""
-        found = self._able.get(needs)
+        found = self._able.get(demand)
         if found is None:
-            rooms = self._suitable_rooms(needs)
-            names = (room.node.name for room in rooms if room.node.capacity.holds(needs.amounts))
-            found = self._able[needs] = frozenset(names)
+            rooms = self._suitable_rooms(demand)
+            names = (room.node.name for room in rooms if room.node.capacity.holds(demand.amounts))
+            found = self._able[demand] = frozenset(names)
         return found
 
-    def nearest(self, needs: Needs, *, without: Collection[str] = ()) -> str | None:
+    def nearest(self, demand: Demand, *, without: Collection[str] = ()) -> str | None:
         """Return the open node outside of `without` that could run a command and lacks least of what it needs; None: there is none."""
-        rooms = [self._rooms[name] for name in self.able(needs) if name not in without]
-        amounts = needs.amounts
+        rooms = [self._rooms[name] for name in self.able(demand) if name not in without]
+        amounts = demand.amounts
         ranks = [(room.missing(amounts), room.node.name) for room in rooms if room.node.is_open]
         return min(ranks)[1] if ranks else None
 
@@ -206,14 +220,14 @@ class Fleet:
         self._suitable.clear()
         self._able.clear()
 
-    def _suitable_rooms(self, needs: Needs) -> list[_Room]:
-        key = (needs.labels, needs.beside)
+    def _suitable_rooms(self, demand: Demand) -> list[_Room]:
+        key = (demand.labels, demand.beside)
         found = self._suitable.get(key)
         if found is None:
-            wanted = frozenset(needs.labels)
+            wanted = frozenset(demand.labels)
             found = self._suitable[key] = [
                 room
                 for name, room in self._rooms.items()
-                if wanted <= room.node.labels and needs.beside in {"", name}
+                if wanted <= room.node.labels and demand.beside in {"", name}
             ]
         return found

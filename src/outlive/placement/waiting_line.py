@@ -13,8 +13,7 @@ import heapq
 from collections import deque
 from dataclasses import dataclass, field
 
-from outlive.core.needs import Needs
-from outlive.placement.fleet import Fleet
+from outlive.placement.fleet import Demand, Fleet
 
 # How many later commands may pass the first of its shape. Small enough that a person sees the wait end, large enough that one
 # command for a whole machine does not let a fleet of a thousand run empty.
@@ -33,7 +32,7 @@ class Grant:
 class _Shape:
     """The commands that need the same, oldest first; how often the first of them was passed, and the node that it keeps."""
 
-    needs: Needs
+    demand: Demand
     waiting: deque[tuple[int, str]] = field(default_factory=deque)
     passed: int = 0
     kept: str | None = None
@@ -51,11 +50,11 @@ class WaitingLine:
         """Begin with nothing that waits."""
         self._fleet = fleet
         self._patience = patience
-        self._shapes: dict[Needs, _Shape] = {}
+        self._shapes: dict[Demand, _Shape] = {}
         self._shape_of: dict[str, _Shape] = {}
         self._last = 0
         # Since the last `advance`, nothing was given back: what these need is not free, and later ones get none of the kept nodes.
-        self._blocked: set[Needs] = set()
+        self._blocked: set[Demand] = set()
         self._kept: set[str] = set()
 
     def __len__(self) -> int:
@@ -66,19 +65,19 @@ class WaitingLine:
         """Return whether a command waits."""
         return process_id in self._shape_of
 
-    def add(self, process_id: str, needs: Needs) -> str | None:
+    def add(self, process_id: str, demand: Demand) -> str | None:
         """Return the node of a new command, or None: it waits at the end of the line."""
-        if needs not in self._blocked:
-            node = self._fleet.choose(needs, without=self._kept)
+        if demand not in self._blocked:
+            node = self._fleet.choose(demand, without=self._kept)
             if node is not None:
-                self._fleet.take(process_id, needs, node)
+                self._fleet.take(process_id, demand, node)
                 self._pass(self._last + 1)
                 return node
         self._last += 1
-        shape = self._shapes.setdefault(needs, _Shape(needs))
+        shape = self._shapes.setdefault(demand, _Shape(demand))
         shape.waiting.append((self._last, process_id))
         self._shape_of[process_id] = shape
-        if needs not in self._blocked:
+        if demand not in self._blocked:
             self._block(shape)
         return None
 
@@ -92,8 +91,8 @@ class WaitingLine:
         else:
             shape.waiting = deque(one for one in shape.waiting if one[1] != process_id)
         if not shape.waiting:
-            del self._shapes[shape.needs]
-            self._blocked.discard(shape.needs)
+            del self._shapes[shape.demand]
+            self._blocked.discard(shape.demand)
         return True
 
     def advance(self, freed: str | None = None) -> list[Grant]:
@@ -119,15 +118,15 @@ class WaitingLine:
         while heads:
             turn, shape = heapq.heappop(heads)
             if freed is None:
-                node = self._fleet.choose(shape.needs, without=self._kept)
+                node = self._fleet.choose(shape.demand, without=self._kept)
             else:
-                node = freed if freed not in self._kept and self._fleet.takes(freed, shape.needs) else None
+                node = freed if freed not in self._kept and self._fleet.takes(freed, shape.demand) else None
             if node is None:
                 self._block(shape)
                 continue
             process_id = shape.waiting[0][1]
             has_let_go |= shape.passed >= self._patience
-            self._fleet.take(process_id, shape.needs, node)
+            self._fleet.take(process_id, shape.demand, node)
             del self._shape_of[process_id]
             grants.append(Grant(process_id, node))
             shape.next_one()
@@ -135,7 +134,7 @@ class WaitingLine:
             if shape.waiting:
                 heapq.heappush(heads, (shape.waiting[0][0], shape))
             else:
-                del self._shapes[shape.needs]
+                del self._shapes[shape.demand]
                 has_let_go = True
         return grants, has_let_go
 
@@ -149,20 +148,20 @@ class WaitingLine:
 
     def _pass(self, turn: int) -> None:
         """Note that a command of that turn runs: those that came before it and are blocked were passed."""
-        for needs in self._blocked:
-            shape = self._shapes[needs]
+        for demand in self._blocked:
+            shape = self._shapes[demand]
             if shape.waiting[0][0] < turn:
                 shape.passed += 1
                 if shape.passed == self._patience:
-                    self._kept.update(self._fleet.able(needs))
+                    self._kept.update(self._fleet.able(demand))
 
     def _block(self, shape: _Shape) -> None:
         """Keep a node for the first command of a shape, or all that could run it where it was passed too often."""
-        self._blocked.add(shape.needs)
+        self._blocked.add(shape.demand)
         if shape.passed >= self._patience:
-            self._kept.update(self._fleet.able(shape.needs))
+            self._kept.update(self._fleet.able(shape.demand))
             return
-        if shape.kept is None or shape.kept in self._kept or shape.kept not in self._fleet.able(shape.needs):
-            shape.kept = self._fleet.nearest(shape.needs, without=self._kept)
+        if shape.kept is None or shape.kept in self._kept or shape.kept not in self._fleet.able(shape.demand):
+            shape.kept = self._fleet.nearest(shape.demand, without=self._kept)
         if shape.kept is not None:
             self._kept.add(shape.kept)

@@ -26,6 +26,7 @@ from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import HERE, Location
+from outlive.core.needs import Needs
 from outlive.core.process import Owner, ProcessRecord, StartOrigin
 from outlive.core.redactions import redacted_member
 from outlive.core.spec import CALLER_ENVIRONMENT, Spec
@@ -138,6 +139,7 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         **({"sandbox": record.sandbox.view()} if record.sandbox.profile is not Profile.OPEN else {}),
         **({} if record.location == HERE else {"location": record.location.encode()}),
         **({} if record.terminal is None else {"terminal": encode_terminal(record.terminal)}),
+        **({} if record.needs is None else {"needs": record.needs.view()}),
         **redacted_member(record.redacted),
     }
 
@@ -245,6 +247,7 @@ def base_record(spec: Spec, process_id: ProcessId, changed: ChangedLabels | None
         secret_names=tuple(name for name in spec.secrets if name != CALLER_ENVIRONMENT),
         terminal=read_terminal(meta.get("terminal")),
         location=Location.decode(meta.get("location")),
+        needs=Needs.decode(meta.get("needs")),
         redacted=_number(meta, "redacted"),
         project=_text(meta.get("project")),
         number=_number(meta, "number") or None,

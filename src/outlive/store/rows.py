@@ -14,6 +14,7 @@ from outlive.core.errors import StoreCorrupt
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import NOT_ENDED, Cause, State
 from outlive.core.location import HERE, Location
+from outlive.core.needs import Needs
 from outlive.core.process import Owner, ProcessRecord, StartOrigin, check_tags
 from outlive.core.terminal import ShellKind, TerminalNote
 from outlive.store.retention import BootTime
@@ -116,6 +117,7 @@ COLUMNS = (
     "start_key",
     "name",
     "origin",
+    "needs",
 )
 
 
@@ -182,6 +184,7 @@ class StoredProcess:
             _text(record.key),
             record.name,
             _text(json.dumps(origin)) if (origin := record.origin.encode()) else None,
+            None if record.needs is None else _text(json.dumps(record.needs.view())),
         )
 
     @classmethod
@@ -231,6 +234,7 @@ class StoredProcess:
             secret_names=tuple(json.loads(row.text("secret_names") or "[]")),
             terminal=read_terminal(json.loads(row.text("terminal") or "null")),
             location=_location(row.text("location")),
+            needs=Needs.decode(json.loads(row.text("needs") or "null")),
             redacted=row.count("redacted"),
             project=row.text("project"),
             number=row.number("number"),

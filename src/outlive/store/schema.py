@@ -120,4 +120,8 @@ MIGRATIONS = (
     """
     CREATE INDEX processes_by_run ON processes (principal, cwd, substr(command, 1, 64), process_id) WHERE started_ns NOT NULL;
     """,
+    # 13: what a process needs of the machine that runs it.
+    """
+    ALTER TABLE processes ADD COLUMN needs TEXT;
+    """,
 )

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from outlive.cli.foreground.delivery import LOG_BYTES
-from outlive.cli.foreground.plan import ForegroundOptions, Plan, parse_limits
+from outlive.cli.foreground.plan import ForegroundOptions, Plan, parse_limits, parse_needs
 from outlive.cli.processes import parse_tags
 from outlive.cli.server.keeper_client import KeeperClient
 from outlive.client import (
@@ -221,6 +221,8 @@ def _common(options: ForegroundOptions, plan: Plan, size: tuple[int, int] | None
     wanted |= options.passed  # type: ignore[typeddict-item] # named and typed by the flags of `run`
     if options.limits:
         wanted["limits"] = parse_limits(options.limits)
+    if options.is_placed:
+        wanted["needs"] = parse_needs(options)
     if plan.stdin in {"typed", "fed"} and plan.stdio == "pty":
         wanted["stdin"] = "none"  # its terminal is its input
     if size is not None:

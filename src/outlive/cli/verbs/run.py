@@ -16,6 +16,7 @@ from outlive.cli.foreground.delivery import Delivery, leave_behind
 from outlive.cli.foreground.keyboard import DetachKeys, feed
 from outlive.cli.foreground.plan import (
     LIMIT_EXAMPLES,
+    NEED_EXAMPLES,
     Descriptors,
     ForegroundOptions,
     Plan,
@@ -46,9 +47,9 @@ from outlive.cli.processes import find_process
 from outlive.client import Client, Cursor, Gap, InvalidRequest, OutliveError, Output, Process
 from outlive.client.link import say_nothing
 from outlive.client.options import FlagOptions
-from outlive.client.results import Stream
+from outlive.client.results import ProcessInfo, Stream
 from outlive.core.durations import parse_duration
-from outlive.core.location import DOCKER, LOCAL
+from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.discovery.state_folder import layout_of
 
 _NOT_READY = 1
@@ -97,8 +98,8 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
         info = None if process.is_new else process.info()
         if info is not None:
             say_repeated(info)
-        elif process.pid is None and (hint := process.info().hint) is not None:
-            say(f"outlive: {hint}")
+        elif process.pid is None:
+            _say_waiting(process.info())
         if early is None:
             return _leave_at_once(process, options, readiness)
         if info is not None:
@@ -128,7 +129,17 @@ def _placed(options: ForegroundOptions, client: Client) -> tuple[ForegroundOptio
         return options, True
     if options.backend is None and (backend := client.default_backend()) != LOCAL:
         options = options._replace(passed={**options.passed, "backend": backend})
+    if options.is_placed and options.backend is None and client.nodes():
+        options = options._replace(passed={**options.passed, "backend": ANY})
     return options, options.backend not in {None, LOCAL, DOCKER}
+
+
+def _say_waiting(info: ProcessInfo) -> None:
+    """Say what a command waits for that has not begun."""
+    if info.hint is not None:
+        say(f"outlive: {info.hint}")
+    elif info.waits_for == "place":
+        say("outlive: It waits until a machine has room for it.")
 
 
 def _stay(
@@ -322,7 +333,10 @@ _SAID: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "name": ((), "NAME", ""),
     "grant": ((), "SCOPE[:TIME]", ""),
 }
-_OTHER_FLAGS: Mapping[str, tuple[str, ...]] = {"name": ("-s", "-l", "--label")}  # tmux, pueue
+_OTHER_FLAGS: Mapping[str, tuple[str, ...]] = {
+    "name": ("-s", "-l", "--label"),  # tmux, pueue
+    "backend": ("--node",),
+}
 # What goes to the server as it is, if it is given.
 _PASSED = tuple(
     _flag_of(member, kind)._replace(other_flags=_OTHER_FLAGS.get(member, ()))
@@ -367,6 +381,17 @@ _PARAMETERS = (
     ),
     _of_start("limits", metavar="NAME=VALUE", more=f"{LIMIT_EXAMPLES}.", kind="many")._replace(
         flags=("--limit",)
+    ),
+    options(
+        "--need",
+        metavar="NAME=VALUE",
+        about=f"What its machine must have free, or be labelled: {NEED_EXAMPLES}. It waits for one.",
+        to="needs",
+    ),
+    option("--same-node-as", metavar="PROCESS", about="Beside this process, on the same machine."),
+    switch("--spread", about="Rather on a machine that runs fewer of its group.", to="is_spread"),
+    switch(
+        "--no-wait", about="Refuse it where no machine has room, rather than let it wait.", to="is_refused"
     ),
     *_PASSED,
     _of_start("replace", metavar="", kind="switch")._replace(default=False),

@@ -19,6 +19,7 @@ from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import HERE, Location
+from outlive.core.needs import Needs
 from outlive.core.process import check_tags
 from outlive.core.spec import SharedEnvironment
 from outlive.policy.patterns import ProgramFile
@@ -155,7 +156,8 @@ class Resolved:
     """What was decided about a command: what will run, where, and within which bounds.
 
     `script` is the content of the process's script file (empty: none), `meta` more for the spec. `shared_env` are variables
-    beside `env`, which has none of their names; `caller_env` those that stand in no file. `sandbox` is what the record shows of the bounds; `steps` (None: none) and
+    beside `env`, which has none of their names; `caller_env` those that stand in no file. `needs` are what the machine must have (None: nothing
+    is counted). `sandbox` is what the record shows of the bounds; `steps` (None: none) and
     control `groups` are what the keeper makes of them.
     """
 
@@ -168,6 +170,7 @@ class Resolved:
     caller_env: Mapping[str, str] = field(default_factory=dict)
     script: bytes = b""
     location: Location = HERE
+    needs: Needs | None = None
     meta: Mapping[str, object] = field(default_factory=dict)
     sandbox: Sandbox = UNBOUND
     steps: tuple[str, ...] | None = None

@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from outlive.core.errors import BackendUnavailable, LimitExceeded
 from outlive.core.lifecycle import Cause, State
+from outlive.engine.processes.places import Places
 from outlive.engine.processes.process import Process
 from outlive.store.queue_store import GroupKey, QueueStore, WaitingCommand
 
@@ -139,8 +140,8 @@ class GroupLine:
 class StartAdmission(Protocol):
     """What starts a command whose turn it is (`start_queue.StartQueue`)."""
 
-    async def admit(self, process: Process, command: WaitingCommand) -> None:
-        """Start it. Must not raise."""
+    async def admit(self, process: Process, command: WaitingCommand) -> bool:
+        """Start it; False: it waits again, for a place elsewhere. Must not raise."""
 
 
 class LineOrder:
@@ -208,11 +209,13 @@ class ConcurrencyLimits:
 
     Attributes:
         order: Shows and changes the order of what waits.
+        places: Which of them have a place on a machine.
     """
 
-    def __init__(self, pending: PendingStarts) -> None:
-        """Take what knows all that waits; nothing is admitted before `begin`."""
+    def __init__(self, pending: PendingStarts, places: Places) -> None:
+        """Take what knows all that waits, and what has a place; nothing is admitted before `begin`."""
         self._pending = pending
+        self.places = places
         self._admission: StartAdmission | None = None
         self._limits: dict[GroupKey, int] = {}
         self._running: dict[GroupKey, set[bytes]] = {}
@@ -228,6 +231,7 @@ class ConcurrencyLimits:
     def begin(self, admission: StartAdmission) -> None:
         """Have `admission` start what the limits allow, now and from now on."""
         self._admission = admission
+        self.places.begin(self.advance)
         for key in list(self._lines):
             self._advance(key)
 
@@ -266,7 +270,10 @@ class ConcurrencyLimits:
     def enter(self, process: Process) -> None:
         """Count a process that starts or was found running."""
         key = _key(process)
-        if key is not None and not process.is_ended and process.state is not State.QUEUED:
+        if process.state is State.QUEUED:
+            return
+        self.places.adopt(process)
+        if key is not None and not process.is_ended:
             self._running.setdefault(key, set()).add(process.key)
 
     def leave(self, process: Process) -> None:
@@ -280,6 +287,11 @@ class ConcurrencyLimits:
             del self._running[key]
         self._advance(key)
 
+    def ended(self, process: Process) -> None:
+        """Count a process no more that has ended or never ran, and give its place to the next; idempotent."""
+        self.leave(process)
+        self.places.release(process)
+
     async def wait_in_line(self, process: Process, command: WaitingCommand) -> None:
         """Put a command at the end of its group's line; it is on disk when this returns.
 
@@ -287,6 +299,8 @@ class ConcurrencyLimits:
             LimitExceeded: `disk_full`: it cannot be kept, and does not wait.
         """
         self.rejoin(process, command)  # at once: the order of the calls is the order of the line
+        if process.needs is not None:  # it may have got a place meanwhile
+            self.advance(process)
         try:
             await asyncio.to_thread(self._pending.store.put, command)
         except OSError as error:
@@ -297,13 +311,18 @@ class ConcurrencyLimits:
         if process not in self._pending:  # started, or withdrawn, while it was written
             await self._pending.remove(command)
 
-    def rejoin(self, process: Process, command: WaitingCommand) -> None:
-        """Put a command that is on disk already at the end of the line."""
-        self._lines.setdefault(_line(process), deque()).append((process, command))
+    def rejoin(self, process: Process, command: WaitingCommand, *, is_first: bool = False) -> None:
+        """Put a command that is on disk already at the end of the line, or at its beginning."""
+        line = self._lines.setdefault(_line(process), deque())
+        if is_first:
+            line.appendleft((process, command))
+        else:
+            line.append((process, command))
         self._pending.add(process, command)
 
     def step_out(self, process: Process) -> bool:
         """Take a process out of the line; return whether it was there."""
+        self.places.release(process)
         key = _line(process)
         line = self._lines.get(key)
         if line is None:
@@ -326,7 +345,10 @@ class ConcurrencyLimits:
         while self._admission is not None and (line := self._lines.get(key)):
             if limit is not None and len(self._running.get(key, ())) >= limit:
                 return
-            process, command = line.popleft()
+            process, command = line[0]
+            if not self.places.has(process):
+                return
+            line.popleft()
             if not line:
                 del self._lines[key]
             process.status.admit()
@@ -334,7 +356,8 @@ class ConcurrencyLimits:
             self._pending.spawn(self._start(self._admission, process, command))
 
     async def _start(self, admission: StartAdmission, process: Process, command: WaitingCommand) -> bool:
-        await admission.admit(process, command)
+        if not await admission.admit(process, command):
+            return True
         self._pending.forget(process)
         await self._pending.remove(command)
         return True

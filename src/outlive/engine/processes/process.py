@@ -18,6 +18,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import State
 from outlive.core.location import Location
+from outlive.core.needs import Needs
 from outlive.core.process import ProcessRecord, Waiting
 from outlive.core.terminal import TerminalNote
 from outlive.engine.processes.output_redaction import Redaction
@@ -152,6 +153,11 @@ class Process:
     def location(self) -> Location:
         """Where it runs."""
         return self._base.location
+
+    @property
+    def needs(self) -> Needs | None:
+        """What its machine must have; None where nothing is counted."""
+        return self._base.needs
 
     @property
     def has_stdin(self) -> bool:
@@ -293,6 +299,11 @@ class Process:
     def leave_session(self) -> None:
         """Take over that the session which has started it is over. Engine only."""
         self._base = replace(self._base, is_session_over=True)
+        self._snapshot = None
+
+    def place(self, location: Location, cwd: str) -> None:
+        """Take over where it runs, or that it is open again where, and its folder there. Engine only."""
+        self._base = replace(self._base, location=location, cwd=cwd)
         self._snapshot = None
 
     def relabel(self, labels: ChangedLabels) -> None:

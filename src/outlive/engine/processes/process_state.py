@@ -298,6 +298,12 @@ class ProcessState:
             self._phase = _STARTING
             self.has_news = True
 
+    def queue_again(self) -> None:
+        """Wait again: the machine that it was to run on did not take it. Engine only."""
+        if self._phase == _STARTING:
+            self._phase = _QUEUED
+            self.has_news = True
+
     def confirm_start(self, pid: int, started_ns: int) -> None:
         """Take over what the keeper answered to the start. Engine only."""
         self.has_news = True

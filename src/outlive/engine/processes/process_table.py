@@ -212,7 +212,7 @@ class ChangeHandler:
             self._redaction.note_masks(process.record, process.folder)
         if process.is_ended:  # the keeper says what lives; the row of a live process needs no update
             self._feed.note(process)
-            self._limits.leave(process)
+            self._limits.ended(process)
         self._unread.changed(process)
         self._events.publish_changes(process, changes)
 
@@ -403,7 +403,7 @@ class StartOutcomes:
         """Forget a start that failed; after a timeout it may still come to life and is then unknown."""
         hide_error(error, self._redaction.texts_of(process.process_id))
         self._table.processes.leave(process)
-        self._limits.leave(process)
+        self._limits.ended(process)
         record = process.record
         if not isinstance(error, BackendUnavailable):
             stored = _failed_record(process, error.message, cause=record.cause)

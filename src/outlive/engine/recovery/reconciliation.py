@@ -165,14 +165,18 @@ class Reconciliation:
             raise BackendUnavailable("keeper_unavailable", text) from None
 
     async def enough_for(self, command: Command, process_id: ProcessId | None, *, most: int | None) -> None:
-        """Wait for what a start depends on: its group, its own id, the most processes that may live.
+        """Wait for what a start depends on: its group, what its machine has free, its own id, the most processes that may live.
 
         Raises:
             BackendUnavailable: The keeper did not report within 20 s.
         """
         if (progress := self.progress) is None:
             return
-        if command.group is not None or (most is not None and progress.of + len(self._table.live) >= most):
+        if (
+            command.group is not None
+            or command.needs is not None
+            or (most is not None and progress.of + len(self._table.live) >= most)
+        ):
             await self.found()
         elif process_id is not None and is_process_id(process_id):
             await self.one(process_id)

@@ -5,14 +5,17 @@ from dataclasses import replace
 
 from outlive.backends.contract import Backend
 from outlive.core.command import Command, Profile
+from outlive.core.errors import InvalidRequest
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
-from outlive.core.location import LOCAL
+from outlive.core.location import ANY, DOCKER, LOCAL
+from outlive.core.needs import Needs
 from outlive.core.process import Owner
 from outlive.engine.commands.containers import ContainerStarts, resolve_elsewhere
 from outlive.engine.commands.resolver import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.commands.sandbox import Sandboxes
 from outlive.engine.commands.unfiltered import keeping_unfiltered
+from outlive.engine.lookup import Asker, Lookup
 from outlive.engine.processes.output_redaction import check_secrets
 from outlive.engine.queries import Queries, record_inside
 from outlive.engine.settings import EngineSettings
@@ -74,9 +77,49 @@ class Preparation:
             return _within(resolved, span_of(process_id, owner.traceparent), command)
         return resolved
 
+    async def _needs(self, command: Command, owner: Owner, backend: str) -> Needs | None:
+        """Return what the machine must have, with the only one that counts; None where nothing is counted.
+
+        Raises:
+            InvalidRequest: It is to run in a container, or beside a process that has no place yet.
+            ProcessNotFound: The process beside which it is to run is not known to the caller.
+        """
+        needs = command.needs
+        if needs is None and backend != ANY:
+            return None
+        needs = needs or Needs()
+        if backend == DOCKER:
+            hint = "Leave out `needs`, or name the backend local, any or a node."
+            raise InvalidRequest("invalid_params", "needs: places in containers are not counted.", hint=hint)
+        if needs.same_node_as is not None:
+            beside = await Lookup(self._queries).find(
+                needs.same_node_as,
+                Asker(principal=owner.principal, project=command.project, connection_id=owner.connection_id),
+            )
+            if beside.location.is_open:
+                text = f"same_node_as: {needs.same_node_as} waits for a place itself."
+                raise InvalidRequest("invalid_params", text)
+            return replace(needs, node=beside.location.backend)
+        is_named = command.backend not in {None, ANY}
+        if is_named or not self._has_nodes():
+            return replace(needs, node=backend if is_named else LOCAL)
+        return needs
+
     async def _resolved(self, command: Command, owner: Owner, process_id: ProcessId) -> Resolved:
         backend = self._containers.backend_of(command, owner)
-        kind = "local" if backend == LOCAL else self._backend.kind_of(backend)
+        needs = await self._needs(command, owner, backend)
+        if needs is None:
+            return await self._resolved_at(command, owner, process_id, backend=backend)
+        resolved = await self._resolved_at(command, owner, process_id, backend=needs.node or ANY)
+        return replace(resolved, needs=needs)
+
+    def _has_nodes(self) -> bool:
+        return bool(self._backend.nodes())
+
+    async def _resolved_at(
+        self, command: Command, owner: Owner, process_id: ProcessId, *, backend: str
+    ) -> Resolved:
+        kind = "node" if backend == ANY else "local" if backend == LOCAL else self._backend.kind_of(backend)
         if self._settings.allowed_commands.names:
             self._settings.allowed_commands.check(command, self._environment)
         if command.env_secrets or command.caller_env:

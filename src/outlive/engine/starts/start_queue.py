@@ -1,6 +1,6 @@
-"""`StartQueue`: commands that wait for their group's turn or for an approval, until they run or are withdrawn.
+"""`StartQueue`: commands that wait for their group's turn, a machine or an approval, until they run or are withdrawn.
 
-How many of a group run is counted in `groups`; what waits for an approval is in `approvals`; whether a command that was
+How many of a group run is counted in `groups`, which machine has room in `places`; what waits for an approval is in `approvals`; whether a command that was
 asked for runs is decided by `groups.PendingStarts`.
 """
 
@@ -14,12 +14,14 @@ from outlive.core.errors import BackendUnavailable, InvalidRequest, InvalidState
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import Cause, State
-from outlive.core.process import Owner
+from outlive.core.location import ANY, Location
+from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
 from outlive.engine.starts.approvals import ApprovalQueue
+from outlive.engine.starts.placed_starts import PlacedStarts, goes_elsewhere
 from outlive.operations.reports import GroupView
 from outlive.protocols.keeper import decode_spec
 from outlive.store.folder import base_record
@@ -28,6 +30,7 @@ from outlive.store.queue_store import WaitingCommand
 _logger = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
+_OPEN = Location(kind="node", backend=ANY)
 _SECRETS_LOST = "Its secrets were in the server's memory only, and the server ended before its turn: it never ran (secrets_lost)."
 
 
@@ -46,8 +49,10 @@ class StartQueue:
         changes: ChangeHandler,
         outcomes: StartOutcomes,
         redaction: Redaction,
+        placed: PlacedStarts,
     ) -> None:
         """Take the parts; nothing is read before `open`."""
+        self._placed = placed
         self._layout = layout
         self._backend = backend
         self._limits = limits
@@ -180,10 +185,84 @@ class StartQueue:
             self._outcomes.never_started(process, cause=cause, error=note)
             return True
 
-    async def admit(self, process: Process, command: WaitingCommand) -> None:
-        """Start a process whose turn it is, however long the keeper is away or the disk full.
+    def ask_place(self, record: ProcessRecord) -> bool:
+        """Return whether a command that may start now has a place on a machine; it waits for one if it may.
+
+        Raises:
+            InvalidRequest: No machine could ever run it, and it does not wait.
+            LimitExceeded: `no_room`: no machine has room, and it does not wait.
+        """
+        return self._limits.places.ask(record)
+
+    async def start_placed(self, process: Process, command: WaitingCommand) -> None:
+        """Start a command that has just got a place; where its machine refuses it after all, it waits for another one.
+
+        Raises:
+            OutliveError: What came of the start.
+
+        Cancellation: the start goes on.
+        """
+        self._table.processes.enter(process)
+        self._limits.enter(process)
+        self._pending.add(process, command)
+        errors: list[OutliveError] = []
+        await self._pending.carry_out(self._begin_placed(process, command, errors))
+        if errors:
+            raise errors[0]
+
+    async def _begin_placed(
+        self, process: Process, command: WaitingCommand, errors: list[OutliveError]
+    ) -> bool:
+        try:
+            failed = await self._ask(process, command)
+            self._pending.forget(process)
+        except _Moved:
+            failed = await self._queue_placed(process, command)
+        if failed is not None:
+            errors.append(failed)
+        return True
+
+    async def _queue_placed(self, process: Process, command: WaitingCommand) -> OutliveError | None:
+        """Let a command wait for another place that was to start at once; return why it cannot."""
+        self._open_again(process)
+        try:
+            await self._limits.wait_in_line(process, command)
+        except OutliveError as error:
+            self._outcomes.never_started(process, cause=Cause.NONE, error=error.message)
+            return error
+        self._changes.queued(process)
+        return None
+
+    def _open_again(self, process: Process) -> None:
+        """Give a place back that the machine did not give."""
+        self._limits.leave(process)
+        self._limits.places.release(process)
+        process.status.queue_again()
+        process.place(_OPEN, process.record.cwd)
+
+    async def admit(self, process: Process, command: WaitingCommand) -> bool:
+        """Start a process whose turn it is, however long the keeper is away or the disk full; False: it waits for another place.
 
         Asking twice starts nothing twice.
+        """
+        try:
+            await self._ask(process, command)
+        except _Moved:
+            # It keeps the place for a moment, so that no other command is sent to the same machine in vain.
+            await asyncio.sleep(_RETRY_S)
+            if process.is_ended:
+                return True
+            self._open_again(process)
+            self._limits.rejoin(process, command, is_first=True)
+            self._limits.advance(process)
+            return False
+        return True
+
+    async def _ask(self, process: Process, command: WaitingCommand) -> OutliveError | None:
+        """Ask for a start until it is known what came of it; return why it was refused, None when it was not.
+
+        Raises:
+            _Moved: Its machine does not take it, and another one may.
         """
         decision = self._pending.decision_on(process)
         answers: list[StartOutcome | OutliveError] = []
@@ -194,7 +273,7 @@ class StartQueue:
             is_answered.set()
             if isinstance(outcome, StartOutcome):
                 self._outcomes.settle(process, outcome)
-            elif not _passes(outcome) and not decision.locked():
+            elif not _passes(outcome) and not goes_elsewhere(process, outcome) and not decision.locked():
                 refuse(outcome)
 
         def refuse(error: OutliveError) -> None:
@@ -203,12 +282,13 @@ class StartQueue:
 
         while not process.is_ended:
             try:
+                placed = await self._placed.at(self._limits.places.node_of(process), process, command)
                 await self._backend.start(
-                    command.process_id,
-                    command.spec,
-                    command.script,
+                    placed.process_id,
+                    placed.spec,
+                    placed.script,
                     settle=settle,
-                    secrets=command.secrets,
+                    secrets=placed.secrets,
                     backend=process.location.backend,
                 )
             except OutliveError as error:
@@ -217,14 +297,22 @@ class StartQueue:
                     await is_answered.wait()
                     answer = answers[-1]
                 if isinstance(answer, StartOutcome):
-                    return
+                    break
+                if goes_elsewhere(process, answer):
+                    raise _Moved from None
                 if _passes(answer):
                     is_answered.clear()
                     await asyncio.sleep(_RETRY_S)
                     continue
                 async with decision:  # a withdrawal that has begun comes first
                     refuse(answer)
-            return
+                return answer
+            break
+        return None
+
+
+class _Moved(Exception):
+    """A machine did not take a command that may run elsewhere."""
 
 
 def _passes(error: OutliveError) -> bool:

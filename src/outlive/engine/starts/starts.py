@@ -2,8 +2,8 @@
 
 `Starts.start` says which id the process has and waits for a slot; `Starts._start` names the steps one under the other. What
 they ask: `Preparation` (may it be started, what does it resolve to, what bounds it), `approvals` (is a person asked),
-`start_queue` (is its group full), the backend; `StartOutcomes` takes over the backend's answer. `new_record` and `new_spec`
-make what is recorded of a command before it runs. Its names are `names`' and `name_holders`'.
+`start_queue` (is its group full, has a machine room for it), the backend; `StartOutcomes` takes over the backend's answer.
+`start_records` makes what is recorded of a command before it runs. Its names are `names`' and `name_holders`'.
 """
 
 import asyncio
@@ -11,19 +11,18 @@ import contextlib
 import functools
 import os
 import time
+from dataclasses import replace
 
 from outlive.backends.contract import Backend
-from outlive.core.command import ApprovalState, Command, NotifyEvent
+from outlive.core.command import Command, NotifyEvent
 from outlive.core.errors import InvalidRequest, OutliveError, StartFailed
 from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
-from outlive.core.process import Owner, ProcessRecord, StartOrigin, check_name
-from outlive.core.spec import CALLER_ENVIRONMENT, REPEATED, Spec
-from outlive.engine.commands.resolver import Resolved
+from outlive.core.process import Owner, check_name
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.groups import StartSlots
-from outlive.engine.processes.output_redaction import Redaction, TextMask, hide_error
+from outlive.engine.processes.output_redaction import Redaction, hide_error
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ProcessTable, StartOutcomes
 from outlive.engine.recovery.reconciliation import Reconciliation
@@ -31,118 +30,12 @@ from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.grants import Grants
 from outlive.engine.starts.name_holders import StartNames
-from outlive.engine.starts.names import recorded_text, shown_text
 from outlive.engine.starts.notice_requests import NoticeRequests
 from outlive.engine.starts.preparation import Preparation
 from outlive.engine.starts.start_queue import StartQueue
+from outlive.engine.starts.start_records import new_record, new_spec
 from outlive.protocols.keeper import encode_spec
-from outlive.store.folder import encode_meta
 from outlive.store.queue_store import WaitingCommand
-from outlive.store.rows import at_time
-
-
-def new_record(
-    command: Command,
-    resolved: Resolved,
-    owner: Owner,
-    *,
-    process_id: ProcessId,
-    command_id: str,
-    number: int,
-    created_ns: int,
-    settings: EngineSettings,
-    folder: str,
-    state: State,
-    hide: TextMask,
-    approval: ApprovalState | None = None,
-) -> ProcessRecord:
-    """Return what is known of a process that begins in `state`.
-
-    `folder` is where its script would lie; `hide` takes secrets out of a text.
-    """
-    text = command.text
-    if command.script is not None and command.title is None:
-        text = " ".join(resolved.argv)
-    return ProcessRecord(
-        process_id=process_id,
-        command=recorded_text(hide(text), folder),
-        shell=resolved.shell,
-        cwd=shown_text(resolved.cwd),
-        state=state,
-        owner=owner,
-        origin=StartOrigin.of(owner),
-        stdio=command.stdio,
-        stdin=command.stdin,
-        created_at=at_time(created_ns),
-        is_detached=command.detached,
-        timeout_s=settings.timeout_s if command.timeout_s is None else command.timeout_s,
-        grace_s=settings.grace_s if command.grace_s is None else command.grace_s,
-        tags=dict(command.tags),
-        group=command.group,
-        command_id=command_id,
-        project=command.project,
-        number=number,
-        key=command.key,
-        name=command.name,
-        sandbox=resolved.sandbox,
-        secret_names=tuple(command.env_secrets),
-        approval=approval,
-        grant=command.granted,
-        terminal=command.terminal,
-        location=resolved.location,
-        redacted=hide.count,
-    )
-
-
-def new_spec(
-    command: Command,
-    resolved: Resolved,
-    record: ProcessRecord,
-    *,
-    output_limit: int | None,
-    settings: EngineSettings,
-) -> Spec:
-    """Return what the keeper is asked to run."""
-    # A node has defaults of its own.
-    umask, nice = (None, None) if record.location.is_elsewhere else (settings.umask, settings.nice)
-    return Spec(
-        program=resolved.program,
-        argv=resolved.argv,
-        env=resolved.env,
-        shared_env=resolved.shared_env,
-        cwd=resolved.cwd,
-        stdio=command.stdio,
-        stdin=command.stdin,
-        rows=command.rows,
-        cols=command.cols,
-        timeout_s=record.timeout_s,
-        grace_s=record.grace_s,
-        output_limit=output_limit,
-        on_limit=command.on_limit,
-        after_exit=command.after_exit,
-        secrets=(*record.secret_names, *((CALLER_ENVIRONMENT,) if resolved.caller_env else ())),
-        confinement=resolved.steps,
-        groups=resolved.groups,
-        container=record.location.container or "",
-        umask=umask if command.umask is None else command.umask,
-        nice=nice if command.nice is None else _allowed(command.nice, record.owner, settings),
-        meta={
-            **encode_meta(record),
-            **({"limits": command.limits.view()} if command.limits else {}),
-            **({REPEATED: asked} if (asked := command.asked_again) else {}),
-            **resolved.meta,
-        },
-    )
-
-
-def _allowed(nice: int, owner: Owner, settings: EngineSettings) -> int:
-    """Return the niceness that a caller may have: none below the server's own, but for an administrator outside of our trees.
-
-    Where the keeper is root's, the kernel would give it to every caller with the scope run.
-    """
-    if owner.is_admin and owner.inside is None:
-        return nice
-    return max(nice, settings.nice or 0)
 
 
 class Starts:
@@ -293,6 +186,8 @@ class Starts:
             approval=approval,
             hide=hide,
         )
+        if record.needs is not None and record.state is State.STARTING and not self._queue.ask_place(record):
+            record = replace(record, state=State.QUEUED)
         limit = settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, folder, output_limit=limit, redaction=redaction)
         if secrets:
@@ -304,6 +199,11 @@ class Starts:
             if command.notify and (failed := await self._notices.owe(process, command.notify)) is not None:
                 raise failed
             await self._queue.put(process, WaitingCommand(process_id, spec, resolved.script, in_memory))
+            return process
+        if record.needs is not None:
+            await self._queue.start_placed(
+                process, WaitingCommand(process_id, spec, resolved.script, in_memory)
+            )
             return process
         self._table.processes.enter(process)
         if command.group is not None:

@@ -17,7 +17,7 @@ from outlive.core.layout import Degraded
 _Time = Annotated[datetime, Meta(description="ISO 8601, UTC.")]
 StreamName = Literal["stdout", "stderr"]
 StatusWord = Literal["queued", "started", "paused", "completed", "failed"]
-WaitsFor = Literal["approval", "group"]
+WaitsFor = Literal["approval", "group", "place"]
 
 
 class SandboxMembers(TypedDict):
@@ -33,6 +33,19 @@ class LocationMembers(TypedDict):
     backend: str
     image: NotRequired[str]
     container: NotRequired[str]
+
+
+class NeedsMembers(TypedDict):
+    """What the machine must have that runs a process; left out where nothing was counted."""
+
+    cpu: NotRequired[Annotated[float, Meta(description="Processors.")]]
+    memory: NotRequired[Annotated[int, Meta(description="Bytes.")]]
+    gpu: NotRequired[float]
+    labels: NotRequired[dict[str, str]]
+    node: NotRequired[Annotated[str, Meta(description="The only one that counts.")]]
+    same_node_as: NotRequired[Annotated[str, Meta(description="The process beside which it runs.")]]
+    spread: NotRequired[Annotated[bool, Meta(description="Always true.")]]
+    wait: NotRequired[Annotated[bool, Meta(description="Always false.")]]
 
 
 class OriginMembers(TypedDict):
@@ -99,6 +112,7 @@ class ProcessMembers(TypedDict):
     session_id: str | None
     started_by: NotRequired[OriginMembers]
     location: NotRequired[LocationMembers]
+    needs: NotRequired[NeedsMembers]
     short_id: NotRequired[Annotated[str, Meta(description="Its name in its project: p7.")]]
     project: NotRequired[str]
     key: NotRequired[str]

@@ -19,7 +19,6 @@ from outlive.protocols.jsonrpc.members import (
     ApprovalMembers,
     ChunkMembers,
     LocationMembers,
-    OriginMembers,
     ProcessMembers,
     SandboxMembers,
     StandingMembers,
@@ -82,39 +81,29 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
         "env_secrets": list(record.secret_names),
         "session_id": record.owner.connection_id,
     }
-    # These are left out where they say nothing.
-    if record.origin.door:
-        view["started_by"] = cast("OriginMembers", record.origin.encode())
-    if record.location != HERE:
-        view["location"] = cast("LocationMembers", record.location.view())
-    if record.name is not None:
-        view["name"] = record.name
-    if record.number is not None:
-        view["short_id"] = record.short_id
-    if record.project is not None:
-        view["project"] = record.project
-    if record.key is not None:
-        view["key"] = record.key
-    if record.is_unknown:
-        view["unknown"] = True
-    if not record.is_reachable:
-        view["reachable"] = False
-    _add_marks(view, record)
-    if record.redacted:
-        view["redacted"] = record.redacted
+    _add_rest(view, record)
     return view
 
 
-def _add_marks(view: ProcessMembers, record: ProcessRecord) -> None:
-    """Add what is true of few processes that live: that it waits, and for what; that its session is over."""
-    if record.is_session_over:
-        view["session_over"] = True
-    if record.waiting != "no":
-        view["waiting"] = record.waiting
-    if record.is_at_prompt:
-        view["at_prompt"] = True
-    if record.is_person_asked:
-        view["person_asked"] = True
+def _add_rest(view: ProcessMembers, record: ProcessRecord) -> None:
+    """Add what is left out where it says nothing."""
+    rest: dict[str, object] = {
+        "started_by": record.origin.encode() if record.origin.door else None,
+        "location": None if record.location == HERE else record.location.view(),
+        "needs": None if record.needs is None else record.needs.view(),
+        "name": record.name,
+        "short_id": None if record.number is None else record.short_id,
+        "project": record.project,
+        "key": record.key,
+        "unknown": record.is_unknown or None,
+        "reachable": None if record.is_reachable else False,
+        "waiting": None if record.waiting == "no" else record.waiting,
+        "at_prompt": record.is_at_prompt or None,
+        "person_asked": record.is_person_asked or None,
+        "session_over": record.is_session_over or None,
+        "redacted": record.redacted or None,
+    }
+    view.update(cast("ProcessMembers", {name: value for name, value in rest.items() if value is not None}))
 
 
 def _standing(standing: StandingApproval) -> StandingMembers:

@@ -1,0 +1,86 @@
+"""What this machine offers to commands that say what they need, as settings; and the words for needs and capacity. Pure.
+
+`cpu=4,mem=16G,gpu=1,zone=eu`: amounts by their names, every other name is a label.
+"""
+
+from dataclasses import dataclass
+
+from outlive.config.options import option, parse_size
+from outlive.core.needs import Amounts
+
+_AMOUNTS = {"cpu": "cpu", "cpus": "cpu", "mem": "memory", "memory": "memory", "gpu": "gpu", "gpus": "gpu"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceWords:
+    """Amounts and labels as they were written; an amount that was not named is None. Memory is bytes."""
+
+    cpu: float | None = None
+    memory: int | None = None
+    gpu: float | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def amounts(self) -> Amounts:
+        """Return what was named; nothing of what was not."""
+        return Amounts.of(cpu=self.cpu or 0, memory_bytes=self.memory or 0, gpu=self.gpu or 0)
+
+
+def parse_resources(text: str) -> ResourceWords:
+    """Return amounts and labels from NAME=VALUE between commas.
+
+    Raises:
+        ValueError: A word is none of them, an amount is no number, or a name comes twice.
+    """
+    found: dict[str, float] = {}
+    labels: dict[str, str] = {}
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        name, separator, value = (part.strip() for part in word.partition("="))
+        if not separator or not name or not value:
+            raise ValueError(f"{word[:60]!r} is not NAME=VALUE, like cpu=4, mem=16G, gpu=1 or zone=eu")
+        amount = _AMOUNTS.get(name)
+        if (amount or name) in found or name in labels:
+            raise ValueError(f"{name!r} is named twice")
+        if amount is None:
+            labels[name] = value
+        else:
+            found[amount] = parse_size(value) if amount == "memory" else _number(name, value)
+    memory = found.get("memory")
+    return ResourceWords(
+        cpu=found.get("cpu"),
+        memory=None if memory is None else int(memory),
+        gpu=found.get("gpu"),
+        labels=tuple(sorted(labels.items())),
+    )
+
+
+def _number(name: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 2**20:
+        raise ValueError(f"{name}: a number is needed, like 2 or 0.5")
+    return number
+
+
+def parse_capacity(text: str) -> tuple[str, ...]:
+    """Return the words of a capacity, each NAME=VALUE, once `parse_resources` has understood them."""
+    parse_resources(text)
+    return tuple(word for piece in text.split(",") if (word := piece.strip()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementSettings:
+    """The part of `Settings` that says what this machine gives to commands that say what they need."""
+
+    # What is not named is what the machine has: the operator takes some of it away, or adds what cannot be seen.
+    capacity: tuple[str, ...] = option(
+        "words",
+        parse_capacity,
+        "",
+        "What commands with needs (`run --need`) may take of this machine together, and its labels: "
+        "NAME=VALUE between commas, of cpu, mem, gpu and any label. What is not named is all that the machine has.",
+        flag="--capacity",
+        example="cpu=8,mem=24G,gpu=1,zone=eu",
+    )

@@ -1,0 +1,109 @@
+"""`Places`: which processes have a place on a machine, between the lines of groups and what leases places (`placement.contract`).
+
+A process without `needs` has none and needs none. Every other one holds its place from the moment at which it is given until its
+main process has ended, and gives it back where its start is refused. On the engine's loop only.
+"""
+
+from collections.abc import Callable
+
+from outlive.core.errors import InvalidRequest, LimitExceeded
+from outlive.core.needs import Needs
+from outlive.core.process import ProcessRecord
+from outlive.engine.processes.process import Process
+from outlive.placement.contract import Placement
+from outlive.placement.fleet import Demand
+
+
+class Places:
+    """Asks for places and keeps those that were given until they are taken."""
+
+    def __init__(self, placement: Placement) -> None:
+        """Ask `placement`; nothing has a place yet."""
+        self._placement = placement
+        self._given: dict[str, str] = {}
+        self._waiting: dict[str, Process] = {}
+        self._advance: Callable[[Process], None] | None = None
+
+    def begin(self, advance: Callable[[Process], None]) -> None:
+        """From now on `advance` is called with a process that waits, once it has a place."""
+        self._advance = advance
+        self._placement.begin(self)
+
+    def granted(self, process_id: str, node: str) -> None:
+        """Take a place over for a command that waits (see `PlacementListener`)."""
+        self._given[process_id] = node
+        process = self._waiting.pop(process_id, None)
+        if process is not None and self._advance is not None:
+            self._advance(process)
+
+    def ask(self, record: ProcessRecord) -> bool:
+        """Return whether a command has a place, or needs none; it asks for one, and waits for it if it may.
+
+        Raises:
+            InvalidRequest: No machine that is known could ever run it, and it does not wait for one that comes.
+            LimitExceeded: `no_room`: none has enough free, and it does not wait.
+        """
+        needs = record.needs
+        if needs is None or record.process_id in self._given:
+            return True
+        demand = _demand(record, needs)
+        node = self._placement.acquire(record.process_id, demand, waits=needs.is_patient)
+        if node is not None:
+            self._given[record.process_id] = node
+            return True
+        if needs.is_patient:
+            return False
+        if not self._placement.is_possible(demand):
+            raise InvalidRequest(
+                "invalid_params", "needs: no machine that is known has as much, or these labels."
+            )
+        raise LimitExceeded("no_room", "No machine has as much free as the command needs.")
+
+    def has(self, process: Process) -> bool:
+        """Return whether a process that waits has a place, or needs none; it is advanced once it has one."""
+        if not self._needs(process) or process.process_id in self._given:
+            return True
+        if self._advance is None:  # what runs is not counted yet
+            return False
+        self._waiting[process.process_id] = process
+        needs = process.record.needs
+        node = (
+            None
+            if needs is None
+            else self._placement.acquire(process.process_id, _demand(process.record, needs))
+        )
+        if node is None:
+            return False
+        del self._waiting[process.process_id]
+        self._given[process.process_id] = node
+        return True
+
+    def node_of(self, process: Process) -> str | None:
+        """Return the place that a process was given; None where it needs none, or has given it back."""
+        return self._given.get(process.process_id)
+
+    def adopt(self, process: Process) -> None:
+        """Count a process that runs, or whose place was decided by an earlier server."""
+        record = process.record
+        if record.needs is not None and not record.location.is_open and not process.is_ended:
+            self._placement.adopt(process.process_id, _demand(record, record.needs), record.location.backend)
+
+    def release(self, process: Process) -> None:
+        """Give a process's place back, or wait for none any more. Safe to repeat."""
+        if self._needs(process):
+            self._given.pop(process.process_id, None)
+            self._waiting.pop(process.process_id, None)
+            self._placement.release(process.process_id)
+
+    @staticmethod
+    def _needs(process: Process) -> bool:
+        return process.needs is not None
+
+
+def _demand(record: ProcessRecord, needs: Needs) -> Demand:
+    return Demand(
+        amounts=needs.amounts,
+        labels=tuple(sorted(needs.labels.items())),
+        beside=needs.node,
+        spread=f"{record.owner.principal}\0{record.group or ''}" if needs.is_spread else "",
+    )

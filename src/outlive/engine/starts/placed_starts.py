@@ -1,0 +1,83 @@
+"""`PlacedStarts`: the start of a command whose machine is decided when it has a place, rather than when it was asked for.
+
+What waits for any machine is stored in the words of its caller, as a node would get them. For a node the place is written in; for
+this machine the words are resolved anew, as a node does with what it is sent.
+"""
+
+from dataclasses import replace
+
+from outlive.backends.remote.requests import execute_words
+from outlive.core.errors import OutliveError
+from outlive.core.location import LOCAL, Location
+from outlive.core.process import ProcessRecord
+from outlive.engine.processes.process import Process
+from outlive.engine.settings import EngineSettings
+from outlive.engine.starts.preparation import Preparation
+from outlive.engine.starts.start_records import new_spec
+from outlive.operations.requests import convert_request
+from outlive.protocols.jsonrpc.params import ExecuteParams
+from outlive.protocols.keeper import decode_spec, encode_spec
+from outlive.store.folder import encode_meta
+from outlive.store.queue_store import WaitingCommand
+
+# Refusals of a machine that say nothing of the command: it had not been started, and another machine may take it.
+_GOES_ELSEWHERE = frozenset({"node_unavailable", "no_room"})
+
+
+class PlacedStarts:
+    """Makes what is started of what has waited for a place."""
+
+    def __init__(self, settings: EngineSettings, preparation: Preparation) -> None:
+        """Take what resolves commands of this machine."""
+        self._settings = settings
+        self._preparation = preparation
+
+    async def at(self, node: str | None, process: Process, command: WaitingCommand) -> WaitingCommand:
+        """Return what is started on a node, and have the process show where it runs; None: it was decided before.
+
+        Raises:
+            OutliveError: It cannot run on this machine, which is the node.
+        """
+        record = process.record
+        if node is None or not record.location.is_open:
+            return command
+        if node != LOCAL:
+            location = Location(kind="node", backend=node, image=record.location.image)
+            spec = decode_spec(command.spec)
+            meta = {**spec.meta, **encode_meta(replace(record, location=location))}
+            process.place(location, record.cwd)
+            return replace(command, spec=encode_spec(replace(spec, meta=meta)))
+        return await self._here(record, process, command)
+
+    async def _here(self, record: ProcessRecord, process: Process, command: WaitingCommand) -> WaitingCommand:
+        spec = decode_spec(command.spec)
+        words = execute_words(spec, command.script, command.secrets)
+        names = {"timeout_s": "timeout", "grace_s": "grace"}
+        members = {names.get(name, name): value for name, value in words.items() if value is not None}
+        asked = convert_request(members, ExecuteParams).to_command()
+        # Which profile it gets was decided when it was asked for, and stands among the words.
+        owner = replace(record.owner, is_admin=True, inside=None)
+        resolved = await self._preparation.prepare(replace(asked, backend=LOCAL), owner, record.process_id)
+        process.place(resolved.location, resolved.cwd)
+        placed = replace(
+            record,
+            location=resolved.location,
+            cwd=resolved.cwd,
+            shell=resolved.shell,
+            sandbox=resolved.sandbox,
+        )
+        limit = spec.output_limit
+        new = new_spec(asked, resolved, placed, output_limit=limit, settings=self._settings)
+        # What the first answer to the start put down, the token of a grant for instance, stays.
+        meta = {**spec.meta, **new.meta}
+        return replace(
+            command,
+            spec=encode_spec(replace(new, meta=meta)),
+            script=resolved.script,
+            secrets={**resolved.caller_env, **command.secrets},
+        )
+
+
+def goes_elsewhere(process: Process, error: OutliveError) -> bool:
+    """Return whether a refused start may be asked for on another machine: its place was not named by its caller."""
+    return process.needs is not None and not process.needs.node and error.code in _GOES_ELSEWHERE

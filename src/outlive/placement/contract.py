@@ -1,0 +1,38 @@
+"""What the engine asks of whatever gives places out: `Placement`, and what that reports (`PlacementListener`).
+
+A place is leased under the id of the process that gets it: to ask twice leases nothing twice, whichever server asks. Where output
+and exit codes are, no placement knows.
+"""
+
+from typing import Protocol
+
+from outlive.placement.fleet import Demand
+
+
+class PlacementListener(Protocol):
+    """Hears of leases; called on the event loop's thread, must be quick and must not raise."""
+
+    def granted(self, process_id: str, node: str) -> None:
+        """A command that waits has a place from now on, on that node."""
+
+
+class Placement(Protocol):
+    """Leases places on nodes."""
+
+    def begin(self, listener: PlacementListener) -> None:
+        """Report to a listener from now on."""
+
+    def acquire(self, process_id: str, demand: Demand, *, waits: bool = True) -> str | None:
+        """Return the node on which a command has a place from now on; None: it has none yet.
+
+        With `waits` the listener hears of it once it has one. Asking again changes nothing.
+        """
+
+    def adopt(self, process_id: str, demand: Demand, node: str) -> None:
+        """Count a command that runs on a node already; whether there is room for it is not asked."""
+
+    def release(self, process_id: str) -> None:
+        """Give a place back, or wait for none any more. Safe to repeat."""
+
+    def is_possible(self, demand: Demand) -> bool:
+        """Return whether a node is known that could run such a command if nothing else ran there."""

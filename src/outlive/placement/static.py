@@ -1,0 +1,83 @@
+"""`StaticPlacement`: places on the nodes of a list, counted here. Pure.
+
+One server counts: the one whose list it is. Nothing of it is in a file: what runs is adopted again when a server starts, and what
+waits asks again in its order.
+"""
+
+from collections.abc import Iterable
+
+from outlive.placement.contract import PlacementListener
+from outlive.placement.fleet import Demand, Fleet, FleetNode
+from outlive.placement.waiting_line import Grant, WaitingLine
+
+
+class StaticPlacement:
+    """Leases places on the nodes that it was given (see `Placement`)."""
+
+    def __init__(self, nodes: Iterable[FleetNode] = ()) -> None:
+        """Begin with these nodes, and nothing that runs."""
+        self._fleet = Fleet()
+        self._line = WaitingLine(self._fleet)
+        self._listener: PlacementListener | None = None
+        for node in nodes:
+            self._fleet.put(node)
+
+    def begin(self, listener: PlacementListener) -> None:
+        """Report to a listener from now on; what can be placed among those that have asked before is placed now."""
+        self._listener = listener
+        self._report(self._line.advance())
+
+    def acquire(self, process_id: str, demand: Demand, *, waits: bool = True) -> str | None:
+        """Return a command's node, or let it wait (see `Placement.acquire`)."""
+        known = self._fleet.node_of(process_id)
+        if known is not None or process_id in self._line:
+            return known
+        node = self._line.add(process_id, demand)
+        if node is None and not waits:
+            self._line.remove(process_id)
+        return node
+
+    def adopt(self, process_id: str, demand: Demand, node: str) -> None:
+        """Count a command that runs."""
+        self._line.remove(process_id)
+        self._fleet.take(process_id, demand, node)
+
+    def release(self, process_id: str) -> None:
+        """Give a place back."""
+        if self._line.remove(process_id):
+            self._report(self._line.advance())
+            return
+        node = self._fleet.free(process_id)
+        if node is not None and len(self._line):
+            self._report(self._line.advance(node))
+
+    def is_possible(self, demand: Demand) -> bool:
+        """Return whether some node could run it."""
+        return bool(self._fleet.able(demand))
+
+    def put(self, node: FleetNode) -> None:
+        """Add a node, or take over what has changed of one."""
+        self._fleet.put(node)
+        self._report(self._line.advance())
+
+    def remove(self, name: str) -> None:
+        """Forget a node."""
+        self._fleet.remove(name)
+        self._report(self._line.advance())
+
+    @property
+    def fleet(self) -> Fleet:
+        """The nodes and what is taken of them, to be shown."""
+        return self._fleet
+
+    @property
+    def waiting(self) -> list[str]:
+        """The ids of what waits, the next first."""
+        return self._line.waiting
+
+    def _report(self, grants: Iterable[Grant]) -> None:
+        if self._listener is None:
+            # Nothing hears of it yet: what was placed is known to `acquire`, which is asked again.
+            return
+        for grant in grants:
+            self._listener.granted(grant.process_id, grant.node)
