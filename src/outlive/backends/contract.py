@@ -15,6 +15,7 @@ from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.location import LOCAL, Kind
 from outlive.core.process import InputWait, Observation
+from outlive.placement.fleet import FleetNode
 
 # key, out, err, pid, code, phase, cause, flags, descendants: a doorbell's fields as `protocols.keeper.RECORD`
 # has them. Tuples, because thousands come in a second.
@@ -54,8 +55,8 @@ class BackendListener(Protocol):
     def link_closed(self) -> None:
         """The other side is gone for the moment; commands go on."""
 
-    def node_changed(self, name: str, reason: str | None) -> None:
-        """A node is away from now on, and why; None: it is there."""
+    def node_changed(self, name: str, reason: str | None, node: FleetNode | None = None) -> None:
+        """A node is away from now on, and why; None: it is there, and is what `node` says, where that is known."""
 
     def ring(self, bells: Iterable[Bell]) -> None:
         """Take over the newest states of processes."""

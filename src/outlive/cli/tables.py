@@ -3,8 +3,9 @@
 Pure but for `shown_table`, which asks what stdout is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from outlive.cli.columns import shortened, table
 from outlive.cli.output import is_coloured, plain, terminal_width
@@ -117,6 +118,16 @@ def shown_command(info: ProcessInfo) -> str:
     return plain(info.command)
 
 
+def _needs(needs: Mapping[str, Any]) -> str:
+    """Return what a process needs of its machine, as `--need` takes it."""
+    words = [
+        f"{name}={shown_size(value) if name == 'memory' else f'{value:g}'}"
+        for name in ("cpu", "memory", "gpu")
+        if (value := needs.get(name)) is not None
+    ]
+    return ", ".join([*words, *(f"{name}={value}" for name, value in needs.get("labels", {}).items())])
+
+
 def describe(info: ProcessInfo) -> str:
     """Return everything about a process, a line each; what is not there is left out."""
     facts: list[tuple[str, object]] = [
@@ -146,6 +157,7 @@ def describe(info: ProcessInfo) -> str:
         ("tags", " ".join(f"{name}={value}" for name, value in sorted(info.tags.items())) or None),
         ("sandbox", _sandbox(info)),
         ("on", None if info.location is None else " ".join(info.location.values())),
+        ("needs", None if info.needs is None else _needs(info.needs)),
         ("node", None if info.is_reachable else "away: the rest is what was known last"),
         (
             "found",

@@ -100,6 +100,16 @@ class AsyncFeed:
         asking = self._channel.attach(process_id, cursor, answer_s=_FEED_ANSWER_S, raw=raw, beside=True)
         await self._passing(asking)
 
+    async def describe(self) -> Mapping[str, Any] | None:
+        """Return what the node's own machine has for commands (`local` of its `nodes`); None from an earlier version.
+
+        Raises:
+            BackendUnavailable: `server_lost`, `timeout`.
+        """
+        answer = await self._passing(self._channel.request("nodes", {}, answer_s=_FEED_ANSWER_S))
+        found: Mapping[str, Any] | None = answer.get("local")
+        return found
+
     async def beat(self, *, answer_s: float) -> None:
         """Return when the node has answered a small request (a heartbeat).
 

@@ -10,6 +10,8 @@ from typing import Self
 
 from outlive.backends.contract import Backend
 from outlive.core.layout import Layout
+from outlive.core.location import LOCAL
+from outlive.core.needs import Amounts
 from outlive.core.process import Owner
 from outlive.engine.audited_controls import AuditedControls
 from outlive.engine.commands.policy_check import Policing
@@ -55,6 +57,7 @@ from outlive.engine.starts.starts import Starts
 from outlive.engine.starts.typed_lines import TypedLines
 from outlive.keeper.common.disk import Reserve, probe
 from outlive.placement.contract import Placement
+from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement
 from outlive.store.owed_notices import OwedNotices
 from outlive.store.queue_store import QueueStore
@@ -84,6 +87,7 @@ class Engine:
         events: Publishes what happens.
         notices: Which processes a notice is owed for.
         session_ends: Which MCP sessions their clients have ended.
+        placement: Gives commands that say what they need a place on a machine.
         questions: Notices which of the watched processes wait for input.
         health: Whether commands can be started just now.
         disk_usage: What takes the state folder's disk, and what retention will remove.
@@ -127,7 +131,8 @@ class Engine:
         self._registry.on_committed = self._feed.committed
         self._unread = Unread(backend, grace_s=settings.reader_grace_s, output_limit=settings.output_limit)
         self._pending = PendingStarts(QueueStore(self._layout, fit=Reserve(root).fit))
-        self._limits = ConcurrencyLimits(self._pending, Places(placement or StaticPlacement()))
+        self.placement: Placement = placement or StaticPlacement([FleetNode(name=LOCAL, capacity=Amounts())])
+        self._limits = ConcurrencyLimits(self._pending, Places(self.placement))
         self._changes = ChangeHandler(
             self._feed,
             self._limits,

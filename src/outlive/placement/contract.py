@@ -4,9 +4,21 @@ A place is leased under the id of the process that gets it: to ask twice leases 
 and exit codes are, no placement knows.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from outlive.placement.fleet import Demand
+from outlive.core.needs import Amounts
+from outlive.placement.fleet import Demand, FleetNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRoom:
+    """What a node has and what is free of it; `processes` are counted there."""
+
+    node: FleetNode
+    free: Amounts
+    processes: int
 
 
 class PlacementListener(Protocol):
@@ -33,6 +45,18 @@ class Placement(Protocol):
 
     def release(self, process_id: str) -> None:
         """Give a place back, or wait for none any more. Safe to repeat."""
+
+    def node_changed(self, node: FleetNode) -> None:
+        """Take over what a node has, how it is labelled, and whether it takes commands."""
+
+    def node_removed(self, name: str) -> None:
+        """Place nothing there any more."""
+
+    def rooms(self) -> Sequence[NodeRoom]:
+        """Return all nodes that are known, this machine first."""
+
+    def waiting(self) -> Sequence[str]:
+        """Return the ids of the commands that wait for a place, the next first."""
 
     def is_possible(self, demand: Demand) -> bool:
         """Return whether a node is known that could run such a command if nothing else ran there."""

@@ -6,7 +6,7 @@ waits asks again in its order.
 
 from collections.abc import Iterable
 
-from outlive.placement.contract import PlacementListener
+from outlive.placement.contract import NodeRoom, PlacementListener
 from outlive.placement.fleet import Demand, Fleet, FleetNode
 from outlive.placement.waiting_line import Grant, WaitingLine
 
@@ -55,24 +55,29 @@ class StaticPlacement:
         """Return whether some node could run it."""
         return bool(self._fleet.able(demand))
 
-    def put(self, node: FleetNode) -> None:
+    def node_changed(self, node: FleetNode) -> None:
         """Add a node, or take over what has changed of one."""
         self._fleet.put(node)
         self._report(self._line.advance())
 
-    def remove(self, name: str) -> None:
+    def node_removed(self, name: str) -> None:
         """Forget a node."""
         self._fleet.remove(name)
         self._report(self._line.advance())
 
-    @property
-    def fleet(self) -> Fleet:
-        """The nodes and what is taken of them, to be shown."""
-        return self._fleet
+    def rooms(self) -> list[NodeRoom]:
+        """Return the nodes and what is taken of them, to be shown."""
+        return [
+            NodeRoom(
+                node=node,
+                free=self._fleet.free_of(node.name),
+                processes=len(self._fleet.taken_of(node.name)),
+            )
+            for node in self._fleet.nodes
+        ]
 
-    @property
     def waiting(self) -> list[str]:
-        """The ids of what waits, the next first."""
+        """Return the ids of what waits, the next first."""
         return self._line.waiting
 
     def _report(self, grants: Iterable[Grant]) -> None:

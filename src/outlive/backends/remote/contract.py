@@ -149,6 +149,9 @@ class NodeFeed(Protocol):
     async def attach(self, process_id: str, cursor: Cursor) -> None:
         """Receive a process's output from `cursor` on, too; `NodeListener.attached` reports its state."""
 
+    async def describe(self) -> Mapping[str, Any] | None:
+        """Return what the node has for commands, as its `nodes` says of itself; None where it does not know that."""
+
     async def beat(self, *, answer_s: float) -> None:
         """Return when the node has answered something."""
 

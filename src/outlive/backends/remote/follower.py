@@ -8,13 +8,16 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
 
 from outlive.backends.remote.contract import NodeConnection, NodeFeed, NodeView
 from outlive.backends.remote.link import NodeLink
 from outlive.backends.remote.process import NodeProcesses, OutputWriter, RemoteProcess
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable, OutliveError, ProcessNotFound
+from outlive.core.needs import Amounts
+from outlive.placement.fleet import FleetNode
 
 _logger = logging.getLogger(__name__)
 _SILENT = "It says nothing any more"
@@ -287,6 +290,7 @@ class NodeFollower:
         here.is_listening = False
         await here.feed.listen()
         here.is_listening = True
+        self._link.described = _described(self._link.name, await here.feed.describe())
         self._link.opened()
         places = asyncio.Semaphore(_AT_ONCE)
 
@@ -297,6 +301,23 @@ class NodeFollower:
         async with asyncio.TaskGroup() as tasks:
             for process in list(self._processes.by_id.values()):
                 tasks.create_task(one(process))
+
+
+def _described(name: str, members: Mapping[str, Any] | None) -> FleetNode | None:
+    """Return a node as it describes its own machine; None where it says nothing of it."""
+    if members is None:
+        return None
+    capacity, labels = members["capacity"], members["labels"]
+    return FleetNode(
+        name=name,
+        capacity=Amounts.of(
+            cpu=float(capacity.get("cpu", 0)),
+            memory_bytes=int(capacity.get("memory", 0)),
+            gpu=float(capacity.get("gpu", 0)),
+        ),
+        labels=frozenset((str(label), str(value)) for label, value in labels.items()),
+        is_open=not members["draining"],
+    )
 
 
 async def _insist(write: Callable[[], Awaitable[None]]) -> None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from outlive.backends.remote.contract import NodeConnection, NodeFeed
 from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolation
+from outlive.placement.fleet import FleetNode
 
 _logger = logging.getLogger(__name__)
 _LOOK_FIRST = "When the node is back, look at the process before you repeat this."
@@ -42,7 +43,8 @@ class NodeLink:
         since: When that began, aware UTC.
         pauses: How long it waits for what.
         is_there: Set while the node is there, for callers that wait until it is back.
-        changed: Called with the name and why it is away (None: it is there) when it comes and when it goes.
+        changed: Called with the name, why it is away (None: it is there) and what it is, when it comes and when it goes.
+        described: What the node has for commands, once it has said so.
     """
 
     def __init__(
@@ -55,7 +57,8 @@ class NodeLink:
         """Nothing is opened; without a connection the node stays away."""
         self.name = name
         self.is_there = asyncio.Event()
-        self.changed: Callable[[str, str | None], None] = lambda _name, _reason: None
+        self.changed: Callable[[str, str | None, FleetNode | None], None] = lambda _name, _reason, _node: None
+        self.described: FleetNode | None = None
         self._asking: set[asyncio.Timeout] = set()
         self.since = datetime.now(UTC)
         text = "it is being connected to" if connection is not None else "no setting names it (any more)"
@@ -81,7 +84,7 @@ class NodeLink:
             _logger.info("the node is there: %s", self.name)
             self.trouble, self.since = None, datetime.now(UTC)
             self.is_there.set()
-            self.changed(self.name, None)
+            self.changed(self.name, None, self.described)
         self._pause_s = self.pauses.first_s
 
     @contextlib.asynccontextmanager
@@ -139,7 +142,7 @@ class NodeLink:
         now = asyncio.get_running_loop().time()
         for scope in self._asking:
             scope.reschedule(now)
-        self.changed(self.name, error.message)
+        self.changed(self.name, error.message, self.described)
 
     def _pause(self, error: OutliveError) -> float:
         if not isinstance(error, BackendUnavailable):

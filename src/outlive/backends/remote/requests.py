@@ -30,6 +30,7 @@ from outlive.core.errors import (
     StartFailed,
 )
 from outlive.core.identity import ProcessId
+from outlive.core.needs import Needs
 from outlive.core.spec import Spec
 from outlive.protocols.keeper import CauseCode
 from outlive.protocols.trace_context import span_of, valid_traceparent
@@ -335,6 +336,9 @@ class NodeStarts:
             words = execute_words(process.spec, process.script, process.secrets)
             callers = valid_traceparent(process.spec.meta.get("traceparent"))
             words["traceparent"] = span_of(process.process_id, callers).traceparent
+            if self._link.described is not None and (needs := Needs.decode(process.spec.meta.get("needs"))):
+                # It counts what it runs, too, whichever server asks: it refuses what it has no room for.
+                words["needs"] = {"cpu": 0, **needs.amounts.view(), "wait": False}
             asked_ns = time.time_ns()  # by our clock: the node's may be another
             async with self._link.asking():
                 answer = await node.execute(words, process_id=process.process_id)

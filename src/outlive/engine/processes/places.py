@@ -11,7 +11,7 @@ from outlive.core.needs import Needs
 from outlive.core.process import ProcessRecord
 from outlive.engine.processes.process import Process
 from outlive.placement.contract import Placement
-from outlive.placement.fleet import Demand
+from outlive.placement.fleet import Demand, FleetNode
 
 
 class Places:
@@ -81,6 +81,10 @@ class Places:
     def node_of(self, process: Process) -> str | None:
         """Return the place that a process was given; None where it needs none, or has given it back."""
         return self._given.get(process.process_id)
+
+    def node_changed(self, node: FleetNode) -> None:
+        """Take over what a node has, and whether it takes commands."""
+        self._placement.node_changed(node)
 
     def adopt(self, process: Process) -> None:
         """Count a process that runs, or whose place was decided by an earlier server."""

@@ -35,6 +35,7 @@ from outlive.engine.processes.groups import ConcurrencyLimits
 from outlive.engine.processes.output_redaction import Redaction, hide_error
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_state import Change
+from outlive.placement.fleet import FleetNode
 from outlive.protocols.keeper import Flags
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter, StoredProcess
@@ -222,6 +223,11 @@ class ChangeHandler:
         self._unread.changed(process)
         self._events.publish_process(ProcessRecovered, process)
 
+    def node_changed(self, node: FleetNode | None, *, is_away: bool) -> None:
+        """Let a node take what waits for a place, or nothing more while it is away."""
+        if node is not None:
+            self._limits.places.node_changed(replace(node, is_open=node.is_open and not is_away))
+
     def queued(self, process: Process) -> None:
         """Record and publish that a new process waits, for an approval or for its group's turn."""
         self._feed.note(process)
@@ -277,8 +283,9 @@ class ProcessTable:
         """Publish that the keeper is gone for the moment."""
         self._events.publish(KeeperDisconnected())
 
-    def node_changed(self, name: str, reason: str | None) -> None:
-        """Publish that a node is away, or (without a reason) there again."""
+    def node_changed(self, name: str, reason: str | None, node: FleetNode | None = None) -> None:
+        """Publish that a node is away, or (without a reason) there again, and let it take commands or none."""
+        self._changes.node_changed(node, is_away=reason is not None)
         event = NodeConnected(name=name) if reason is None else NodeAway(name=name, reason=reason)
         self._events.publish(event)
 

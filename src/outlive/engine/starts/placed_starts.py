@@ -46,7 +46,7 @@ class PlacedStarts:
             spec = decode_spec(command.spec)
             meta = {**spec.meta, **encode_meta(replace(record, location=location))}
             process.place(location, record.cwd)
-            return replace(command, spec=encode_spec(replace(spec, meta=meta)))
+            return replace(command, spec=encode_spec(spec._replace(meta=meta)))
         return await self._here(record, process, command)
 
     async def _here(self, record: ProcessRecord, process: Process, command: WaitingCommand) -> WaitingCommand:
@@ -54,6 +54,8 @@ class PlacedStarts:
         words = execute_words(spec, command.script, command.secrets)
         names = {"timeout_s": "timeout", "grace_s": "grace"}
         members = {names.get(name, name): value for name, value in words.items() if value is not None}
+        if isinstance(umask := members.get("umask"), int):
+            members["umask"] = f"{umask:03o}"  # as callers write it
         asked = convert_request(members, ExecuteParams).to_command()
         # Which profile it gets was decided when it was asked for, and stands among the words.
         owner = replace(record.owner, is_admin=True, inside=None)
@@ -72,7 +74,7 @@ class PlacedStarts:
         meta = {**spec.meta, **new.meta}
         return replace(
             command,
-            spec=encode_spec(replace(new, meta=meta)),
+            spec=encode_spec(new._replace(meta=meta)),
             script=resolved.script,
             secrets={**resolved.caller_env, **command.secrets},
         )

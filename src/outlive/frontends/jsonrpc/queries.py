@@ -17,6 +17,7 @@ import msgspec
 from outlive.core.cursor import Cursor
 from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import is_process_id
+from outlive.core.location import LOCAL
 from outlive.core.process import Owner
 from outlive.core.redactions import Redactions
 from outlive.engine import Process, ProcessFilter
@@ -52,7 +53,7 @@ from outlive.protocols.jsonrpc.params import (
     UsageParams,
     WaitParams,
 )
-from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, stats_view
+from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, room_view, stats_view
 from outlive.server.search_answers import search_once
 from outlive.server.shown_output import check_within
 from outlive.server.terminal_calls import TerminalCalls, pending_approvals
@@ -138,6 +139,7 @@ async def usage(context: Context, params: UsageParams, _label: str | None) -> Re
 
 async def nodes(context: Context, _params: NodesParams, _label: str | None) -> Result[NodeList]:
     """Return what is known of the other servers that run commands for this one; none of them is asked."""
+    rooms = {room.node.name: room for room in context.engine.placement.rooms()}
     found: list[NodeMembers] = [
         {
             "name": name,
@@ -147,10 +149,13 @@ async def nodes(context: Context, _params: NodesParams, _label: str | None) -> R
             "reason": node.reason,
             "hint": node.hint,
             "processes": node.processes,
+            "room": None if name not in rooms else room_view(rooms[name]),
         }
         for name, node in sorted(context.engine.health.nodes().items())
     ]
-    return Result({"nodes": found})
+    own = {one.process_id for one in context.engine.queries.live(principal=context.owner().principal)}
+    waiting = [one for one in context.engine.placement.waiting() if one in own]
+    return Result({"nodes": found, "local": room_view(rooms[LOCAL]), "waiting": waiting})
 
 
 async def disk(context: Context, _params: DiskParams, _label: str | None) -> Result[DiskUsageAnswer]:
