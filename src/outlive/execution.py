@@ -4,11 +4,12 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from outlive.backends.contract import Backend
+from outlive.backends.contract import Backend, NodeState
 from outlive.backends.docker.containers import Containers
 from outlive.backends.local import LocalBackend
 from outlive.backends.routing import Route, Routing
 from outlive.config import Settings
+from outlive.config.options import websocket_url
 from outlive.config.placement_settings import parse_resources
 from outlive.core.errors import ConfigInvalid
 from outlive.core.identity import ProcessId
@@ -26,6 +27,7 @@ from outlive.keeper.common.sockets import connect_unix
 from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement
 from outlive.policy.redaction import Redactor
+from outlive.store.node_files import NodeEntry, NodeFiles
 
 
 def engine_and_containers(
@@ -50,6 +52,16 @@ def engine_and_containers(
         settings, layout.root, environment=os.environ, working_folder=working_folder, redactor=redactor
     )
     local = LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper)
+    routes = _NodeRoutes(settings, layout)
+    routing = routes.routing = Routing(
+        {
+            # The one table of places: name, kind, and the backend that serves it.
+            LOCAL: Route(kind="local", backend=local),
+            DOCKER: Route(kind="container", backend=local, ready=containers.ready),
+            **{name: Route(kind="node", backend=node) for name, node in nodes.items()},
+        },
+        located=located,
+    )
     engine = Engine(
         replace(
             told,
@@ -60,15 +72,8 @@ def engine_and_containers(
             standing_file=standing_file(os.environ, working_folder=working_folder),
         ),
         placement=StaticPlacement([_this_machine(settings)]),
-        backend=Routing(
-            {
-                # The one table of places: name, kind, and the backend that serves it.
-                LOCAL: Route(kind="local", backend=local),
-                DOCKER: Route(kind="container", backend=local, ready=containers.ready),
-                **{name: Route(kind="node", backend=node) for name, node in nodes.items()},
-            },
-            located=located,
-        ),
+        routes=routes,
+        backend=routing,
     )
     return engine, containers
 
@@ -104,9 +109,49 @@ def _check_place(settings: Settings, nodes: Collection[str]) -> None:
         )
 
 
+class _NodeRoutes:
+    """Reaches nodes that are added while the server runs (see `engine.nodes.NodeRoutes`)."""
+
+    def __init__(self, settings: Settings, layout: Layout) -> None:
+        self._settings = settings
+        self._layout = layout
+        self.routing: Routing | None = None
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        return dict(one.split("=", 1) for one in self._settings.nodes)
+
+    def check(self, entry: NodeEntry) -> NodeEntry:
+        try:
+            url = websocket_url(entry.url)
+        except ValueError as error:
+            raise ConfigInvalid("config_invalid", f"url: {error}.") from error
+        if entry.ca and not os.path.isfile(entry.ca):
+            raise ConfigInvalid("config_invalid", f"ca: there is no file {entry.ca!r}.")
+        return replace(entry, url=url)
+
+    async def put(self, name: str, entry: NodeEntry | None) -> None:
+        from outlive.nodes import node_backend  # noqa: PLC0415 - with the client, 50 ms that few servers have a use for
+
+        routing = self._opened()
+        backend = node_backend(name, self._settings, self._layout, entry=entry)
+        await routing.put(name, Route(kind="node", backend=backend))
+        if entry is None and name not in self.declared and not backend.nodes()[name].processes:
+            await routing.drop(name)
+
+    def states(self) -> dict[str, NodeState]:
+        return self._opened().nodes()
+
+    def _opened(self) -> Routing:
+        if self.routing is None:
+            raise AssertionError("the engine has been made")
+        return self.routing
+
+
 def _nodes(settings: Settings, layout: Layout) -> Mapping[str, Backend]:
     if not settings.nodes and not os.path.isdir(layout.nodes):
         return {}
     from outlive.nodes import node_backends  # noqa: PLC0415 - with the client, 50 ms that few servers have a use for
 
-    return node_backends(settings, layout)
+    entries = {entry.name: entry for entry in NodeFiles(layout).read() if entry.url}
+    return node_backends(settings, layout, entries)

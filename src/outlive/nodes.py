@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from outlive.backends.remote.backend import RemoteBackend
 from outlive.backends.remote.folder import known_nodes
@@ -13,30 +14,49 @@ from outlive.config.access_settings import NODE_TOKEN
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.keeper.common.kernel import punch_hole
+from outlive.store.node_files import NodeEntry
 
 
 def node_backends(
-    settings: Settings, layout: Layout, environ: Mapping[str, str] = os.environ
+    settings: Settings,
+    layout: Layout,
+    entries: Mapping[str, NodeEntry] = MappingProxyType({}),
+    environ: Mapping[str, str] = os.environ,
 ) -> dict[str, RemoteBackend]:
     """Return the backends of all nodes by name, those included that only have processes from before.
 
     Raises:
         ConfigInvalid: The file of the tokens cannot be used.
     """
-    addresses = _addresses(settings)
+    names = dict.fromkeys((*addresses_of(settings), *entries, *known_nodes(layout)))
     tokens = node_tokens(settings, environ)
-    found: dict[str, RemoteBackend] = {}
-    for name in dict.fromkeys((*addresses, *known_nodes(layout))):
-        address = addresses.get(name)
-        connection = None
-        if address is not None:
-            connection = NodeClient(
-                address, token=tokens.get(name, ""), ca_file=settings.node_ca or None, world=AsyncioRuntime()
-            )
-        found[name] = RemoteBackend(
-            name, connection, state_dir=layout.root, punch=punch_hole, address=address or ""
-        )
-    return found
+    return {
+        name: node_backend(name, settings, layout, entry=entries.get(name), tokens=tokens) for name in names
+    }
+
+
+def node_backend(
+    name: str,
+    settings: Settings,
+    layout: Layout,
+    *,
+    entry: NodeEntry | None,
+    tokens: Mapping[str, str] | None = None,
+) -> RemoteBackend:
+    """Return the backend of one node: reached as its entry says, else as the settings say, else not at all.
+
+    Raises:
+        ConfigInvalid: The file of the tokens cannot be used.
+    """
+    url, token, ca_file = addresses_of(settings).get(name), "", settings.node_ca
+    if entry is not None and entry.url:
+        url, token, ca_file = entry.url, entry.token, entry.ca
+    elif url is not None:
+        token = (node_tokens(settings) if tokens is None else tokens).get(name, "")
+    connection = None
+    if url is not None:
+        connection = NodeClient(url, token=token, ca_file=ca_file or None, world=AsyncioRuntime())
+    return RemoteBackend(name, connection, state_dir=layout.root, punch=punch_hole, address=url or "")
 
 
 def node_tokens(settings: Settings, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -46,14 +66,15 @@ def node_tokens(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
         ConfigInvalid: The file cannot be read, others may read it, or a line is none.
     """
     tokens = _read_tokens(settings.node_tokens) if settings.node_tokens else {}
-    for name in _addresses(settings):
+    for name in addresses_of(settings):
         variable = NODE_TOKEN + "".join(mark if mark.isalnum() else "_" for mark in name).upper()
         if token := environ.get(variable, "").strip():
             tokens[name] = token
     return tokens
 
 
-def _addresses(settings: Settings) -> dict[str, str]:
+def addresses_of(settings: Settings) -> dict[str, str]:
+    """Return the addresses of the nodes that settings name."""
     return dict(one.split("=", 1) for one in settings.nodes)
 
 

@@ -49,11 +49,30 @@ class Routing:
         """
         self._routes = dict(routes)
         self._located = located
+        self._listener: BackendListener | None = None
         self._local = self._routes[LOCAL].backend
         # A backend may serve several names, as the keeper does containers.
         self._others = [
             one for one in dict.fromkeys(route.backend for route in routes.values()) if one is not self._local
         ]
+
+    async def put(self, name: str, route: Route) -> None:
+        """Serve a name by another backend from now on, which is opened; what served it before is closed."""
+        old = self._routes.get(name)
+        self._routes[name] = route
+        if old is not None and old.backend is not self._local:
+            self._others.remove(old.backend)
+            await old.backend.close()
+        self._others.append(route.backend)
+        if self._listener is not None:
+            await route.backend.open(self._listener)
+
+    async def drop(self, name: str) -> None:
+        """Serve a name no more."""
+        old = self._routes.pop(name, None)
+        if old is not None:
+            self._others.remove(old.backend)
+            await old.backend.close()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,6 +97,7 @@ class Routing:
                 await other.open(listener)
             await self._local.open(listener)
             stack.pop_all()
+            self._listener = listener
 
     async def close(self) -> None:
         """Disconnect from all; what runs goes on."""

@@ -282,6 +282,20 @@ PROGRAM = Group(
             ),
         ),
         Group(
+            "node",
+            "Look after the machines that commands run on.",
+            (
+                Verb("ls", "List machines, and what is free there.", "operator.nodes:ls"),
+                Verb("add", "Run commands on another server from now on.", "operator.nodes:add"),
+                Verb("inspect", "Show all that is known of one.", "operator.nodes:inspect"),
+                Verb(
+                    "drain", "Place no more commands on one. What runs there goes on.", "operator.nodes:drain"
+                ),
+                Verb("resume", "Place commands on a drained one again.", "operator.nodes:resume"),
+                Verb("rm", "Forget one that was added.", "operator.nodes:rm"),
+            ),
+        ),
+        Group(
             "containers",
             "Look after the containers of commands.",
             (
@@ -319,7 +333,7 @@ PROGRAM = Group(
         ),
         ("Agents and approvals", "install uninstall approvals approve deny"),
         ("This machine and its server", "ui serve service doctor config completion mcp keeper"),
-        ("Operators", "backup restore policy token audit containers"),
+        ("Operators", "backup restore policy token audit node containers"),
     ),
 )
 _HOST = option(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
+from outlive.client.fleet import AsyncFleet, Fleet
 from outlive.client.follow import AsyncEvents, AsyncFollow, Events, Follow, silence
 from outlive.client.link import Address, Link, Links, say_nothing
 from outlive.client.messages import read_approval, read_info
@@ -96,6 +97,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         self.server = AsyncServerFacts(self._link)
         self.services = AsyncProjectServices(self._link)
         self.outputs = AsyncOutputs(self._link)
+        self.fleet = AsyncFleet(self._link)
 
     async def __aexit__(self, *_exception: object) -> None:
         """Close."""
@@ -392,6 +394,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         self.server = ServerFacts(self._twin.server)
         self.services = ProjectServices(self._twin.services)
         self.outputs = Outputs(self._twin.outputs)
+        self.fleet = Fleet(self._twin.fleet)
 
     def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> Process:
         """Start a command and return once it runs; see `AsyncClient.start`."""

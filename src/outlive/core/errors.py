@@ -184,6 +184,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         ),
         "connection_limit": (LimitExceeded, "Close a connection, or raise MAX_SESSIONS."),
         "rate_limited": (LimitExceeded, "Ask less often, or raise --max-request-rate."),
+        "node_busy": (InvalidState, "Drain it, and wait until nothing runs there."),
         "no_room": (LimitExceeded, "Ask for less, or let it wait for its turn."),
         "process_limit": (LimitExceeded, "Wait until processes end, or raise the limit of open files."),
         "audit_unavailable": (

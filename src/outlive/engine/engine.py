@@ -21,6 +21,7 @@ from outlive.engine.controls import BulkControls, Controls
 from outlive.engine.disk_usage import DiskUsage
 from outlive.engine.health import DiskWatch, Health
 from outlive.engine.lookup import Lookup
+from outlive.engine.nodes import NodeRoutes, Nodes, NoRoutes
 from outlive.engine.output_index import OutputIndex
 from outlive.engine.output_search import OutputSearch
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
@@ -59,6 +60,7 @@ from outlive.keeper.common.disk import Reserve, probe
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement
+from outlive.store.node_files import NodeFiles
 from outlive.store.owed_notices import OwedNotices
 from outlive.store.queue_store import QueueStore
 from outlive.store.registry import Registry
@@ -87,6 +89,7 @@ class Engine:
         events: Publishes what happens.
         notices: Which processes a notice is owed for.
         session_ends: Which MCP sessions their clients have ended.
+        nodes: The other servers on which commands run.
         placement: Gives commands that say what they need a place on a machine.
         questions: Notices which of the watched processes wait for input.
         health: Whether commands can be started just now.
@@ -101,7 +104,12 @@ class Engine:
     """
 
     def __init__(
-        self, settings: EngineSettings, *, backend: Backend, placement: Placement | None = None
+        self,
+        settings: EngineSettings,
+        *,
+        backend: Backend,
+        placement: Placement | None = None,
+        routes: NodeRoutes | None = None,
     ) -> None:
         """Take the settings, where commands run and what gives places out (none by default); nothing is opened yet.
 
@@ -132,7 +140,9 @@ class Engine:
         self._unread = Unread(backend, grace_s=settings.reader_grace_s, output_limit=settings.output_limit)
         self._pending = PendingStarts(QueueStore(self._layout, fit=Reserve(root).fit))
         self.placement: Placement = placement or StaticPlacement([FleetNode(name=LOCAL, capacity=Amounts())])
-        self._limits = ConcurrencyLimits(self._pending, Places(self.placement))
+        places = Places(self.placement)
+        self._limits = ConcurrencyLimits(self._pending, places)
+        self.nodes = Nodes(NodeFiles(self._layout, fit=Reserve(root).fit), routes or NoRoutes(), places)
         self._changes = ChangeHandler(
             self._feed,
             self._limits,
@@ -308,6 +318,7 @@ class Engine:
         await self._preparation.open()
         stack.push_async_callback(self._backend.close)
         await self.reconciliation.open()
+        await self.nodes.open()
         await self.queue.open()
         await self._backend.open(self._table)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())

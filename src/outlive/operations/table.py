@@ -18,6 +18,7 @@ from outlive.operations.controls import (
     Resize,
     SignalRequest,
 )
+from outlive.operations.nodes import NodeAdd, NodeDrain, NodeRemoval, NodeResume
 from outlive.operations.repetition import Rerun
 from outlive.operations.reports import AuditRequest, StatisticsRequest
 from outlive.operations.search import SearchRequest
@@ -77,7 +78,11 @@ _ALL = (
     ),
     _reads("wait", "Answer when a process has ended, or as it is when the time is up."),
     _reads("events", "Follow what happens to processes from now on."),
-    _reads("nodes", "List the other servers that run commands for this one."),
+    _reads("nodes", "List the machines that commands run on, and what is free there."),
+    _decides("node_add", "Run commands on another server from now on, or reach it otherwise.", NodeAdd),
+    _decides("node_drain", "Place no more commands on a node; what runs there goes on.", NodeDrain),
+    _decides("node_resume", "Place commands on a drained node again.", NodeResume),
+    _decides("node_remove", "Forget a node that was added.", NodeRemoval),
     _decides("approvals", "List what waits for an approval, oldest first."),
     _decides(
         "approve", "Let a process start that waits for an approval, if it is what was shown.", Approving

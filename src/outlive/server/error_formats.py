@@ -82,6 +82,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "mount_refused": 403,
         "connection_limit": 503,
         "rate_limited": 429,
+        "node_busy": 409,
         "no_room": 503,
         "process_limit": 503,
         "audit_unavailable": 503,

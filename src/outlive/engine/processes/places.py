@@ -4,14 +4,15 @@ A process without `needs` has none and needs none. Every other one holds its pla
 main process has ended, and gives it back where its start is refused. On the engine's loop only.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from outlive.core.errors import InvalidRequest, LimitExceeded
 from outlive.core.needs import Needs
 from outlive.core.process import ProcessRecord
 from outlive.engine.processes.process import Process
-from outlive.placement.contract import Placement
+from outlive.placement.contract import NodeRoom, Placement
 from outlive.placement.fleet import Demand, FleetNode
+from outlive.store.node_files import NodeEntry
 
 
 class Places:
@@ -23,6 +24,11 @@ class Places:
         self._given: dict[str, str] = {}
         self._waiting: dict[str, Process] = {}
         self._advance: Callable[[Process], None] | None = None
+        # Nodes as they describe themselves (closed while they are away), and as the operator declares them.
+        self._described: dict[str, FleetNode] = {}
+        self._declared: dict[str, NodeEntry] = {}
+        for room in placement.rooms():
+            self._described[room.node.name] = room.node
 
     def begin(self, advance: Callable[[Process], None]) -> None:
         """From now on `advance` is called with a process that waits, once it has a place."""
@@ -83,8 +89,33 @@ class Places:
         return self._given.get(process.process_id)
 
     def node_changed(self, node: FleetNode) -> None:
-        """Take over what a node has, and whether it takes commands."""
-        self._placement.node_changed(node)
+        """Take over what a node has, and whether it is there."""
+        self._described[node.name] = node
+        self._apply(node.name)
+
+    def declare(self, entry: NodeEntry) -> None:
+        """Take over what the operator says of a node: fewer amounts, more labels, that it is to take no more."""
+        self._declared[entry.name] = entry
+        self._apply(entry.name)
+
+    def undeclare(self, name: str) -> None:
+        """Place nothing on a node any more that was removed."""
+        self._declared.pop(name, None)
+        self._described.pop(name, None)
+        self._placement.node_removed(name)
+
+    def rooms(self) -> Sequence[NodeRoom]:
+        """Return the machines that commands are placed on, and what is free there."""
+        return self._placement.rooms()
+
+    def waiting(self) -> Sequence[str]:
+        """Return the ids of what waits for a place, the next first."""
+        return self._placement.waiting()
+
+    def _apply(self, name: str) -> None:
+        node, entry = self._described.get(name), self._declared.get(name)
+        if node is not None:
+            self._placement.node_changed(node if entry is None else entry.applied(node))
 
     def adopt(self, process: Process) -> None:
         """Count a process that runs, or whose place was decided by an earlier server."""

@@ -18,6 +18,7 @@ from outlive.core.errors import AccessDenied, InvalidRequest, OutliveError, Prot
 from outlive.core.events import AuditEvent
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Result
 from outlive.frontends.jsonrpc.controls import CONTROLS, write_bytes
+from outlive.frontends.jsonrpc.nodes import NODES
 from outlive.frontends.jsonrpc.queries import QUERIES
 from outlive.frontends.jsonrpc.reports import REPORTS
 from outlive.frontends.jsonrpc.services import SERVICES
@@ -28,7 +29,7 @@ from outlive.protocols.jsonrpc.params import ProcessParams
 from outlive.protocols.jsonrpc.requests import Batch, Request, RequestRefusal
 from outlive.protocols.websocket_frames import text_frame
 
-METHODS: Mapping[str, Method] = MappingProxyType(STARTS | CONTROLS | QUERIES | SERVICES | REPORTS)
+METHODS: Mapping[str, Method] = MappingProxyType(STARTS | CONTROLS | QUERIES | SERVICES | REPORTS | NODES)
 TURN_REQUESTS = 32  # of which most take some 0.1 ms: then other tasks run
 _logger = logging.getLogger(__name__)
 

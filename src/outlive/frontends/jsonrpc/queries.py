@@ -17,7 +17,6 @@ import msgspec
 from outlive.core.cursor import Cursor
 from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import is_process_id
-from outlive.core.location import LOCAL
 from outlive.core.process import Owner
 from outlive.core.redactions import Redactions
 from outlive.engine import Process, ProcessFilter
@@ -29,8 +28,6 @@ from outlive.policy.access import approver_of
 from outlive.protocols.jsonrpc.answers import EventFilter
 from outlive.protocols.jsonrpc.members import (
     ApprovalList,
-    NodeList,
-    NodeMembers,
     PageMembers,
     ProcessList,
     ProcessMembers,
@@ -47,13 +44,12 @@ from outlive.protocols.jsonrpc.params import (
     EventsParams,
     GetParams,
     ListParams,
-    NodesParams,
     ReadParams,
     SearchParams,
     UsageParams,
     WaitParams,
 )
-from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, room_view, stats_view
+from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, stats_view
 from outlive.server.search_answers import search_once
 from outlive.server.shown_output import check_within
 from outlive.server.terminal_calls import TerminalCalls, pending_approvals
@@ -135,27 +131,6 @@ async def usage(context: Context, params: UsageParams, _label: str | None) -> Re
         for process, one in zip(found, seen, strict=True)
     ]
     return Result({"at": at, "usage": shown})
-
-
-async def nodes(context: Context, _params: NodesParams, _label: str | None) -> Result[NodeList]:
-    """Return what is known of the other servers that run commands for this one; none of them is asked."""
-    rooms = {room.node.name: room for room in context.engine.placement.rooms()}
-    found: list[NodeMembers] = [
-        {
-            "name": name,
-            "address": node.address,
-            "state": "away" if node.is_away else "connected",
-            "since": node.since,
-            "reason": node.reason,
-            "hint": node.hint,
-            "processes": node.processes,
-            "room": None if name not in rooms else room_view(rooms[name]),
-        }
-        for name, node in sorted(context.engine.health.nodes().items())
-    ]
-    own = {one.process_id for one in context.engine.queries.live(principal=context.owner().principal)}
-    waiting = [one for one in context.engine.placement.waiting() if one in own]
-    return Result({"nodes": found, "local": room_view(rooms[LOCAL]), "waiting": waiting})
 
 
 async def disk(context: Context, _params: DiskParams, _label: str | None) -> Result[DiskUsageAnswer]:
@@ -303,7 +278,6 @@ QUERIES = methods_of(
         search: Concurrency.LONG,
         wait: Concurrency.LONG,
         events: Concurrency.IN_ORDER,
-        nodes: Concurrency.IN_ORDER,
         disk: Concurrency.LONG,  # every folder is looked at
         approvals: Concurrency.IN_ORDER,
         approve: Concurrency.LONG,

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocketClose
 
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
-from outlive.frontends.rest import documents, processes, reports, services, terminals
+from outlive.frontends.rest import documents, nodes, processes, reports, services, terminals
 from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.follow import EVENTS, follow, follow_socket
 from outlive.frontends.rest.openapi import make_document, render_page
@@ -26,6 +26,7 @@ from outlive.frontends.rest.search import LINES, TEXT, search
 from outlive.frontends.rest.uploads import upload
 from outlive.operations import answers as shared
 from outlive.operations.controls import CONTROLS
+from outlive.operations.nodes import NodeList
 from outlive.operations.schemas import Schema, reference
 from outlive.operations.services.requests import StackList
 from outlive.policy.access import Scope
@@ -94,6 +95,7 @@ _INPUT = {"description": "The bytes themselves, whatever type they claim to be."
 
 _ALL, _ONE, _APPROVAL = "/v1/processes", "/v1/processes/{process_id}", "/v1/approvals/{process_id}"
 _SERVICES = "/v1/services"
+_NODES, _NODE = "/v1/nodes", "/v1/nodes/{name}"
 _TERMINALS, _TERMINAL = "/v1/terminals", "/v1/terminals/{terminal_id}"
 _ASYNC = "/api/async"
 _BY_PID, _BY_ID = f"{_ASYNC}/process/terminate_by_pid/", f"{_ASYNC}/process/terminate/{{process_id}}/"
@@ -123,6 +125,11 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("GET", "/v1/search", "search", search, problems=(404,), beside=_FOUND),
     RestRoute("GET", "/v1/disk", "disk", processes.disk, shared.DiskUsageAnswer),
     *reports.ROUTES,
+    RestRoute("GET", _NODES, "nodes", nodes.list_nodes, NodeList),
+    RestRoute("POST", _NODES, "node_add", nodes.add, NodeList, _DISK),
+    RestRoute("POST", f"{_NODE}/drain", "node_drain", nodes.drain, NodeList, _DISK),
+    RestRoute("POST", f"{_NODE}/resume", "node_resume", nodes.resume, NodeList, _DISK),
+    RestRoute("DELETE", _NODE, "node_remove", nodes.remove, NodeList, _STATE),
     RestRoute("GET", "/v1/approvals", "approvals", processes.approvals, shared.Approvals),
     RestRoute("POST", f"{_APPROVAL}/approve", "approve", processes.approve, _VIEW, (*_STATE, *_DISK)),
     RestRoute("POST", f"{_APPROVAL}/deny", "deny", processes.deny, _VIEW, _STATE),

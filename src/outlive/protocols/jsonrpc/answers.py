@@ -104,6 +104,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         # Limits of the server and of the machine.
         "connection_limit": _CONNECTION_LIMIT,
         "rate_limited": _FAILED,
+        "node_busy": _FAILED,
         "no_room": _FAILED,
         "process_limit": _FAILED,
         "audit_unavailable": _FAILED,

@@ -174,45 +174,6 @@ class ProcessList(TypedDict):
     degraded: NotRequired[Degraded]
 
 
-class AmountMembers(TypedDict):
-    """So much of each; what there is none of is left out."""
-
-    cpu: NotRequired[Annotated[float, Meta(description="Processors.")]]
-    memory: NotRequired[Annotated[int, Meta(description="Bytes.")]]
-    gpu: NotRequired[float]
-
-
-class RoomMembers(TypedDict):
-    """What a machine has for commands that say what they need."""
-
-    capacity: AmountMembers
-    free: Annotated[AmountMembers, Meta(description="Less than nothing where more runs than it has.")]
-    labels: dict[str, str]
-    draining: Annotated[bool, Meta(description="It takes no more commands; what it runs goes on.")]
-    placed: Annotated[int, Meta(description="How many commands are counted there.")]
-
-
-class NodeMembers(TypedDict):
-    """Another server that runs commands for this one."""
-
-    name: str
-    address: str
-    state: Literal["away", "connected"]
-    since: _Time
-    reason: str | None
-    hint: str | None
-    processes: int
-    room: Annotated[RoomMembers | None, Meta(description="Null until it has said what it has.")]
-
-
-class NodeList(TypedDict):
-    """`nodes`."""
-
-    nodes: list[NodeMembers]
-    local: Annotated[RoomMembers, Meta(description="The server's own machine.")]
-    waiting: Annotated[list[str], Meta(description="What waits for a place, the next first.")]
-
-
 class UsedMembers(TypedDict):
     """What the tree of a process uses; times are seconds, sizes bytes."""
 

@@ -156,10 +156,6 @@ class AttachParams(msgspec.Struct, kw_only=True, frozen=True):
     max_line_bytes: _LineBytes | None = None
 
 
-class NodesParams(msgspec.Struct, kw_only=True, frozen=True):
-    """`nodes`: nothing to say."""
-
-
 class DiskParams(msgspec.Struct, kw_only=True, frozen=True):
     """`disk`: nothing to say."""
 

@@ -15,14 +15,11 @@ from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import State
 from outlive.core.location import HERE
 from outlive.core.process import Observation, ProcessRecord
-from outlive.placement.contract import NodeRoom
 from outlive.protocols.jsonrpc.members import (
-    AmountMembers,
     ApprovalMembers,
     ChunkMembers,
     LocationMembers,
     ProcessMembers,
-    RoomMembers,
     SandboxMembers,
     StandingMembers,
     StatsMembers,
@@ -107,17 +104,6 @@ def _add_rest(view: ProcessMembers, record: ProcessRecord) -> None:
         "redacted": record.redacted or None,
     }
     view.update(cast("ProcessMembers", {name: value for name, value in rest.items() if value is not None}))
-
-
-def room_view(room: NodeRoom) -> RoomMembers:
-    """Return what a machine has for commands, and how much of it is free."""
-    return {
-        "capacity": cast("AmountMembers", room.node.capacity.view()),
-        "free": cast("AmountMembers", room.free.view()),
-        "labels": dict(sorted(room.node.labels)),
-        "draining": not room.node.is_open,
-        "placed": room.processes,
-    }
 
 
 def _standing(standing: StandingApproval) -> StandingMembers:

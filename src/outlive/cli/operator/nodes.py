@@ -1,0 +1,226 @@
+"""`outlive node`: the machines that commands run on, listed, added, drained, resumed and removed while the server runs."""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from outlive.cli.foreground.plan import NEED_EXAMPLES
+from outlive.cli.output import say, show, show_json
+from outlive.cli.parameters import (
+    SERVER,
+    ServerFlags,
+    UsageError,
+    option,
+    options,
+    place,
+    switch,
+    takes,
+)
+from outlive.cli.processes import connected
+from outlive.cli.tables import shown_size, shown_table
+from outlive.config.placement_settings import ResourceWords, parse_resources
+from outlive.core.location import LOCAL
+
+_Members = Mapping[str, Any]
+_NAME = place("name", "NAME", about="As `outlive node ls` shows it; local is this machine.")
+
+
+@takes(*SERVER)
+def ls(*, server: ServerFlags) -> int:
+    """List all machines with what is free there."""
+    with connected(server) as client:
+        found = client.fleet.list()
+    return _show(found, server)
+
+
+@takes(
+    place("name", "NAME", about="What it is called here."),
+    place("url", "URL", about="https://HOST:8003, of its server."),
+    option(
+        "--token-file",
+        metavar="FILE",
+        about="Its token, or - for stdin; else OUTLIVE_NODE_TOKEN.",
+        to="token_file",
+    ),
+    option("--ca", metavar="FILE", about="PEM file of the authority of its certificate.", default=""),
+    options("--label", metavar="NAME=VALUE", about="A label beside those that it has itself.", to="labels"),
+    options(
+        "--capacity",
+        metavar="NAME=VALUE",
+        about=f"At most so much of what it has: {NEED_EXAMPLES.rpartition(', ')[0]}.",
+        to="capacity",
+    ),
+    *SERVER,
+)
+def add(
+    *,
+    name: str,
+    url: str,
+    token_file: str | None,
+    ca: str,
+    labels: list[str],
+    capacity: list[str],
+    server: ServerFlags,
+) -> int:
+    """Run commands there from now on, also after a restart of the server."""
+    amounts, words = _resources("--capacity", capacity), _resources("--label", labels)
+    if amounts.labels or words.amounts.view():
+        raise UsageError("--capacity takes cpu, mem and gpu, and --label everything else")
+    with connected(server) as client:
+        found = client.fleet.add(
+            name,
+            url,
+            token=_token(token_file),
+            ca=os.path.abspath(ca) if ca else "",
+            labels=dict(words.labels),
+            cpu=amounts.cpu,
+            memory=amounts.memory,
+            gpu=amounts.gpu,
+        )
+    if server.as_json:
+        show_json(dict(found))
+        return 0
+    say(f"{name} is a node from now on; `outlive node ls` shows whether it answers.")
+    return 0
+
+
+@takes(_NAME, *SERVER)
+def drain(*, name: str, server: ServerFlags) -> int:
+    """Place no more commands there."""
+    with connected(server) as client:
+        found = client.fleet.drain(name)
+    if server.as_json:
+        show_json(dict(found))
+    else:
+        placed = _room(found, name).get("placed", 0)
+        say(f"{name} takes no more commands; {placed} that were placed there go on.")
+    return 0
+
+
+@takes(_NAME, *SERVER)
+def resume(*, name: str, server: ServerFlags) -> int:
+    """Place commands there again."""
+    with connected(server) as client:
+        found = client.fleet.resume(name)
+    if server.as_json:
+        show_json(dict(found))
+    else:
+        say(f"{name} takes commands again.")
+    return 0
+
+
+@takes(
+    _NAME,
+    switch("--force", about="Also where processes run: they go on there, and are not reached from here."),
+    *SERVER,
+)
+def rm(*, name: str, force: bool, server: ServerFlags) -> int:
+    """Forget a node that was added."""
+    with connected(server) as client:
+        found = client.fleet.remove(name, force=force)
+    if server.as_json:
+        show_json(dict(found))
+    else:
+        say(f"{name} is no node any more.")
+    return 0
+
+
+@takes(_NAME, *SERVER)
+def inspect(*, name: str, server: ServerFlags) -> int:
+    """Show everything that is known of a node."""
+    with connected(server) as client:
+        found = client.fleet.list()
+    node = _node(found, name)
+    if server.as_json:
+        show_json(dict(node))
+        return 0
+    room = node.get("room") or {}
+    rows = [
+        ("name", name),
+        ("address", node.get("address")),
+        ("state", node.get("state")),
+        ("since", node.get("since")),
+        ("reason", node.get("reason")),
+        ("hint", node.get("hint")),
+        ("processes", node.get("processes")),
+        ("labels", _labels(room) or None),
+        ("draining", "yes" if room.get("draining") else None),
+        *((amount, _amount(room, amount)) for amount in ("cpu", "memory", "gpu") if room),
+        ("placed", room.get("placed")),
+    ]
+    show("\n".join(f"{title:10} {value}" for title, value in rows if value is not None))
+    return 0
+
+
+def _show(found: _Members, server: ServerFlags) -> int:
+    if server.as_json:
+        show_json(dict(found))
+        return 0
+    rows = [("NAME", "STATE", "CPU", "MEMORY", "GPU", "PLACED", "LABELS")]
+    for name in (LOCAL, *(node["name"] for node in found["nodes"])):
+        node = _node(found, name)
+        room = node.get("room") or {}
+        rows.append(
+            (
+                name,
+                "draining" if room.get("draining") and node["state"] == "connected" else node["state"],
+                *(_amount(room, amount) for amount in ("cpu", "memory", "gpu")),
+                str(room.get("placed", "")),
+                _labels(room),
+            )
+        )
+    show(shown_table(rows))
+    if found["waiting"]:
+        say(f"{len(found['waiting'])} of your commands wait for a place.")
+    return 0
+
+
+def _node(found: _Members, name: str) -> _Members:
+    """Return a node as the list has it; this machine looks the same."""
+    if name == LOCAL:
+        return {"name": LOCAL, "state": "connected", "room": found["local"]}
+    for node in found["nodes"]:
+        if node["name"] == name:
+            one: _Members = node
+            return one
+    known = ", ".join([LOCAL, *(node["name"] for node in found["nodes"])])
+    raise UsageError(f"there is no node {name!r}; there are {known}")
+
+
+def _room(found: _Members, name: str) -> _Members:
+    return _node(found, name).get("room") or {}
+
+
+def _amount(room: _Members, name: str) -> str:
+    """Return what is free, and of how much."""
+    whole, free = room.get("capacity", {}).get(name, 0), room.get("free", {}).get(name, 0)
+    if not whole and not free:
+        return "-"
+    if name == "memory":
+        return f"{shown_size(max(0, free))} of {shown_size(whole)}"
+    return f"{free:g} of {whole:g}"
+
+
+def _labels(room: _Members) -> str:
+    return ", ".join(f"{name}={value}" for name, value in room.get("labels", {}).items())
+
+
+def _resources(flag: str, words: list[str]) -> ResourceWords:
+    try:
+        return parse_resources(",".join(words))
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
+
+
+def _token(path: str | None) -> str:
+    """Return the node's token: no flag, since other users of the machine can read those."""
+    if path is None:
+        return os.environ.get("OUTLIVE_NODE_TOKEN", "").strip()
+    try:
+        if path == "-":
+            return sys.stdin.read().strip()
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--token-file: {path} cannot be read: {error}") from None

@@ -1,0 +1,98 @@
+"""The machines that a server's commands run on, as its client sees them: `AsyncFleet`, and `Fleet`, which blocks (docs/fleet.md).
+
+What is passed on is checked by the server, once, for every door. All but `list` need the scope admin.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from outlive.client.link import Link
+from outlive.client.runtime import blocking
+
+_Answer = Mapping[str, Any]
+
+
+class AsyncFleet:
+    """Lists, adds, drains and removes nodes; made by `AsyncClient`.
+
+    Each method returns a mapping: `nodes`, a list of mappings as `AsyncClient.nodes` has them; `local`, what this server's own machine
+    has and what of it is free; and `waiting`, the ids of this user's commands that wait for a place, the next first.
+    """
+
+    def __init__(self, link: Link) -> None:
+        """Ask over the client's own connection."""
+        self._link = link
+
+    async def list(self) -> _Answer:
+        """Return all machines."""
+        return await self._link.request("nodes", {})
+
+    async def add(
+        self,
+        name: str,
+        url: str,
+        *,
+        token: str = "",
+        ca: str = "",
+        labels: Mapping[str, str] | None = None,
+        cpu: float | None = None,
+        memory: int | None = None,
+        gpu: float | None = None,
+    ) -> _Answer:
+        """Run commands on another server from now on, also after a restart; a node of that name is changed.
+
+        Args:
+            name: What it is called here: small letters, digits, dots, `-` and `_`.
+            url: Its address, `https://host:8003`.
+            token: A token of that server; a node that is changed keeps the one that it has.
+            ca: PEM file, on the server's machine, of the authority of its certificate.
+            labels: Labels beside those that it has itself.
+            cpu: Processors, where it is to give fewer than it has;
+            memory: bytes,
+            gpu: and GPUs, likewise.
+
+        Raises:
+            InvalidRequest: The name has a meaning of its own, or the address is none.
+        """
+        params = {"name": name, "url": url, "token": token, "ca": ca, "labels": dict(labels or {})}
+        amounts = {"cpu": cpu, "memory": memory, "gpu": gpu}
+        return await self._link.request("node_add", {**params, **amounts})
+
+    async def drain(self, name: str) -> _Answer:
+        """Place no more commands on a node, or on "local"; what runs there goes on.
+
+        Raises:
+            InvalidRequest: There is none of that name.
+        """
+        return await self._link.request("node_drain", {"name": name})
+
+    async def resume(self, name: str) -> _Answer:
+        """Place commands there again.
+
+        Raises:
+            InvalidRequest: There is none of that name.
+        """
+        return await self._link.request("node_resume", {"name": name})
+
+    async def remove(self, name: str, *, force: bool = False) -> _Answer:
+        """Forget a node that was added; with `force` also one where processes of this server run, which go on.
+
+        Raises:
+            InvalidRequest: There is none of that name, or a setting of the server names it.
+            InvalidState: `node_busy`.
+        """
+        return await self._link.request("node_remove", {"name": name, "force": force})
+
+
+class Fleet:
+    """`AsyncFleet`, each method blocking."""
+
+    def __init__(self, twin: AsyncFleet) -> None:
+        """Take the one that is asked."""
+        self._twin = twin
+
+    list = blocking(AsyncFleet.list)
+    add = blocking(AsyncFleet.add)
+    drain = blocking(AsyncFleet.drain)
+    resume = blocking(AsyncFleet.resume)
+    remove = blocking(AsyncFleet.remove)

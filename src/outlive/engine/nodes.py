@@ -1,0 +1,226 @@
+"""`Nodes`: the other servers on which commands run, added, drained and removed while this one serves.
+
+What was declared is on disk before it counts. Nodes that settings name are there as well, and can be drained; what is followed on a
+node that is removed stays known, and unreachable.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Protocol, assert_never
+
+import msgspec
+
+from outlive.backends.contract import NodeState
+from outlive.core.errors import ConfigInvalid, InvalidRequest, InvalidState, LimitExceeded
+from outlive.core.location import ANY, DOCKER, LOCAL
+from outlive.core.needs import Amounts
+from outlive.engine.processes.places import Places
+from outlive.operations.nodes import (
+    AmountView,
+    NodeAdd,
+    NodeDrain,
+    NodeList,
+    NodeRemoval,
+    NodeRequest,
+    NodeResume,
+    NodesRequest,
+    NodeView,
+    RoomView,
+)
+from outlive.placement.contract import NodeRoom
+from outlive.store.node_files import NodeEntry, NodeFiles
+
+
+class NodeRoutes(Protocol):
+    """Where requests to nodes go (`execution`)."""
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """The addresses of the nodes that settings name."""
+
+    def check(self, entry: NodeEntry) -> NodeEntry:
+        """Return an entry with its address as it is asked.
+
+        Raises:
+            ConfigInvalid: The address is none, or the authority's file cannot be read.
+        """
+
+    async def put(self, name: str, entry: NodeEntry | None) -> None:
+        """Reach a node as an entry says from now on, or (None) as the settings say, or not any more."""
+
+    def states(self) -> dict[str, NodeState]:
+        """Return what is known of them."""
+
+
+class NoRoutes:
+    """No other server is reached (see `NodeRoutes`)."""
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        """Return no addresses."""
+        return {}
+
+    def check(self, entry: NodeEntry) -> NodeEntry:
+        """Refuse every node."""
+        raise ConfigInvalid("config_invalid", f"This server reaches no other one: {entry.name!r}.")
+
+    async def put(self, name: str, entry: NodeEntry | None) -> None:
+        """Do nothing."""
+
+    def states(self) -> dict[str, NodeState]:
+        """Return none."""
+        return {}
+
+
+class Nodes:
+    """Adds, drains, removes and shows nodes. On the engine's loop only."""
+
+    def __init__(self, files: NodeFiles, routes: NodeRoutes, places: Places) -> None:
+        """Take what is kept of them, what reaches them, and what places commands on them."""
+        self._files = files
+        self._routes = routes
+        self._places = places
+        self._entries: dict[str, NodeEntry] = {}
+        self._changing = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Take over what was declared earlier; the nodes themselves are reached by the backends that were made for it."""
+        for entry in await asyncio.to_thread(self._files.read):
+            self._entries[entry.name] = entry
+            self._places.declare(entry)
+
+    async def answer(self, asked: NodeRequest, own: Collection[str]) -> NodeList:
+        """Do what is asked and return all nodes; `own` are the ids of the caller's processes that live.
+
+        Raises what each of them does.
+        """
+        match asked:
+            case NodesRequest():
+                pass
+            case NodeAdd():
+                await self.add(asked)
+            case NodeDrain():
+                await self.drain(asked.name, is_draining=True)
+            case NodeResume():
+                await self.drain(asked.name, is_draining=False)
+            case NodeRemoval():
+                await self.remove(asked)
+            case _:
+                assert_never(asked)
+        rooms = {room.node.name: room for room in self._places.rooms()}
+        return NodeList(
+            nodes=[
+                self._view(name, state, rooms.get(name))
+                for name, state in sorted(self._routes.states().items())
+            ],
+            local=_room(rooms[LOCAL], self._entries.get(LOCAL)),
+            waiting=[one for one in self._places.waiting() if one in own],
+        )
+
+    async def add(self, asked: NodeAdd) -> None:
+        """Run commands on a server from now on, or reach one of that name otherwise; it is kept when this returns.
+
+        Raises:
+            InvalidRequest: The name stands for something else, or the address is none.
+            LimitExceeded: `disk_full`.
+        """
+        if asked.name in {LOCAL, DOCKER, ANY}:
+            raise InvalidRequest("invalid_params", f"name: {asked.name!r} has a meaning of its own.")
+        async with self._changing:
+            old = self._entries.get(asked.name)
+            entry = NodeEntry(
+                name=asked.name,
+                url=asked.url,
+                token=asked.token or ("" if old is None else old.token),
+                ca=asked.ca,
+                labels=asked.labels,
+                cpu=asked.cpu,
+                memory=asked.memory,
+                gpu=asked.gpu,
+                is_draining=old is not None and old.is_draining,
+            )
+            try:
+                entry = self._routes.check(entry)
+            except ConfigInvalid as error:
+                raise InvalidRequest("invalid_params", error.message, hint=error.hint) from error
+            await self._keep(entry)
+            await self._routes.put(asked.name, entry)
+
+    async def drain(self, name: str, *, is_draining: bool) -> None:
+        """Place no more commands on a node, or on this machine, or some again; what runs there goes on.
+
+        Raises:
+            InvalidRequest: There is none of that name.
+            LimitExceeded: `disk_full`.
+        """
+        async with self._changing:
+            self._check_known(name)
+            entry = self._entries.get(name, NodeEntry(name=name))
+            await self._keep(replace(entry, is_draining=is_draining))
+
+    async def remove(self, asked: NodeRemoval) -> None:
+        """Forget a node that was added; commands that still run there go on, and are not reached from here.
+
+        Raises:
+            InvalidRequest: There is none of that name, or a setting names it.
+            InvalidState: `node_busy`: processes run there, and `force` is not set.
+        """
+        async with self._changing:
+            self._check_known(asked.name)
+            if asked.name == LOCAL:
+                raise InvalidRequest("invalid_params", "name: this machine cannot be removed, only drained.")
+            if asked.name in self._routes.declared:
+                hint = "Take it out of --node (OUTLIVE_NODE) and start the server again, or drain it."
+                raise InvalidRequest("invalid_params", f"A setting names {asked.name!r}.", hint=hint)
+            count = self._routes.states()[asked.name].processes
+            if count and not asked.force:
+                text = f"{count} processes run on {asked.name!r}: drain it and wait for them, or use force."
+                raise InvalidState("node_busy", text, details={"processes": count})
+            await asyncio.to_thread(self._files.remove, asked.name)
+            self._entries.pop(asked.name, None)
+            self._places.undeclare(asked.name)
+            await self._routes.put(asked.name, None)
+
+    async def _keep(self, entry: NodeEntry) -> None:
+        try:
+            await asyncio.to_thread(self._files.put, entry)
+        except OSError as error:
+            raise LimitExceeded("disk_full", f"The node cannot be kept: {error.strerror}.") from error
+        self._entries[entry.name] = entry
+        self._places.declare(entry)
+
+    def _check_known(self, name: str) -> None:
+        known = {LOCAL, *self._routes.states()}
+        if name not in known:
+            hint = f"There are: {', '.join(sorted(known))}."
+            raise InvalidRequest("invalid_params", f"name: there is no node {name!r}.", hint=hint)
+
+    def _view(self, name: str, state: NodeState, room: NodeRoom | None) -> NodeView:
+        entry = self._entries.get(name)
+        return NodeView(
+            name=name,
+            address=state.address,
+            state="away" if state.is_away else "connected",
+            since=state.since,
+            reason=state.reason,
+            hint=state.hint,
+            processes=state.processes,
+            room=None if room is None else _room(room, entry),
+            added=entry is not None and bool(entry.url),
+        )
+
+
+def _room(room: NodeRoom, entry: NodeEntry | None = None) -> RoomView:
+    is_draining = entry.is_draining if entry is not None else not room.node.is_open
+    return RoomView(
+        capacity=_amounts(room.node.capacity),
+        free=_amounts(room.free),
+        labels=dict(sorted(room.node.labels)),
+        draining=is_draining,
+        placed=room.processes,
+    )
+
+
+def _amounts(amounts: Amounts) -> AmountView:
+    return msgspec.convert(amounts.view(), AmountView)

@@ -1,0 +1,37 @@
+"""/v1/nodes: the machines that commands run on: list, add, drain, resume, remove. Each answers with all of them."""
+
+import msgspec
+
+from outlive.frontends.rest.routes import Members, RestCall
+from outlive.operations.nodes import NodeAdd, NodeDrain, NodeRemoval, NodeRequest, NodeResume, NodesRequest
+
+
+async def list_nodes(call: RestCall, asked: NodesRequest) -> Members:
+    """List the machines that commands run on, and what is free there."""
+    return await _answer(call, asked)
+
+
+async def add(call: RestCall, body: NodeAdd) -> Members:
+    """Run commands on another server from now on, or reach it otherwise."""
+    return await _answer(call, body)
+
+
+async def drain(call: RestCall, asked: NodeDrain) -> Members:
+    """Place no more commands on a node; what runs there goes on."""
+    return await _answer(call, asked)
+
+
+async def resume(call: RestCall, asked: NodeResume) -> Members:
+    """Place commands on a drained node again."""
+    return await _answer(call, asked)
+
+
+async def remove(call: RestCall, asked: NodeRemoval) -> Members:
+    """Forget a node that was added."""
+    return await _answer(call, asked)
+
+
+async def _answer(call: RestCall, asked: NodeRequest) -> Members:
+    own = {one.process_id for one in call.engine.queries.live(principal=call.access.principal)}
+    found: Members = msgspec.to_builtins(await call.engine.nodes.answer(asked, own))
+    return found

@@ -1,0 +1,128 @@
+"""Other servers on which commands run: what may be done to them, and how they are shown. The same at every door. Pure."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from outlive.operations.answers import AnswerMembers, Moment
+from outlive.operations.requests import Amount, Bytes, Tags
+
+NodeName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$", description="Its name: small letters, digits, dots, - and _."
+    ),
+]
+
+
+class NodeAdd(msgspec.Struct, kw_only=True, frozen=True):
+    """A server on which commands may run from now on, also after a restart; one of that name is changed."""
+
+    name: NodeName
+    url: Annotated[
+        str, Meta(min_length=1, max_length=2048, description="https://host:8003, of its JSON-RPC port.")
+    ]
+    token: Annotated[
+        str, Meta(max_length=4096, description="A token of its own, kept where only this user reads.")
+    ] = ""
+    ca: Annotated[
+        str,
+        Meta(
+            max_length=4096,
+            description="PEM file of the authority of its certificate; the system's by default.",
+        ),
+    ] = ""
+    labels: Annotated[Tags, Meta(description="Labels beside those that it has itself.")] = {}
+    cpu: Annotated[Amount | None, Meta(description="Processors, where it is to give fewer than it has.")] = (
+        None
+    )
+    memory: Annotated[Bytes | None, Meta(description="Bytes, likewise.")] = None
+    gpu: Annotated[Amount | None, Meta(description="GPUs, likewise.")] = None
+
+    def __repr__(self) -> str:
+        """Return the kind of request alone: the token stands in no text."""
+        return "<NodeAdd>"
+
+
+class NodesRequest(msgspec.Struct, kw_only=True, frozen=True):
+    """Every node."""
+
+
+class NodeDrain(msgspec.Struct, kw_only=True, frozen=True):
+    """A node, or `local`, that takes no more commands."""
+
+    name: NodeName
+
+
+class NodeResume(msgspec.Struct, kw_only=True, frozen=True):
+    """A drained node, or `local`, that takes commands again."""
+
+    name: NodeName
+
+
+class NodeRemoval(msgspec.Struct, kw_only=True, frozen=True):
+    """A node that is forgotten."""
+
+    name: NodeName
+    force: Annotated[
+        bool,
+        Meta(
+            description="Also where processes of ours run there: they go on, and are not reached from here."
+        ),
+    ] = False
+
+
+class AmountView(AnswerMembers, kw_only=True, frozen=True, omit_defaults=True):
+    """So much of each; what there is none of is left out."""
+
+    cpu: Annotated[float, Meta(description="Processors.")] = 0
+    memory: Annotated[int, Meta(description="Bytes.")] = 0
+    gpu: float = 0
+
+
+class RoomView(AnswerMembers, kw_only=True, frozen=True):
+    """What a machine has for commands that say what they need."""
+
+    capacity: AmountView
+    free: Annotated[AmountView, Meta(description="Less than nothing where more runs than it has.")]
+    labels: dict[str, str]
+    draining: Annotated[bool, Meta(description="It takes no more commands; what it runs goes on.")]
+    placed: Annotated[int, Meta(description="How many commands are counted there.")]
+
+
+class NodeView(AnswerMembers, kw_only=True, frozen=True):
+    """Another server that runs commands for this one."""
+
+    name: str
+    address: str
+    state: Literal["away", "connected"]
+    since: Moment
+    reason: Annotated[str | None, Meta(description="Why it is away.")]
+    hint: str | None
+    processes: Annotated[int, Meta(description="How many of this server's are followed there.")]
+    room: Annotated[RoomView | None, Meta(description="Null until it has said what it has.")]
+    added: Annotated[bool, Meta(description="At run time (`outlive node add`), rather than by a setting.")]
+
+
+class NodeList(AnswerMembers, kw_only=True, frozen=True):
+    """The nodes by name, this machine, and the caller's commands that wait for a place, the next first."""
+
+    nodes: list[NodeView]
+    local: RoomView
+    waiting: list[str]
+
+
+NodeRequest = NodesRequest | NodeAdd | NodeDrain | NodeResume | NodeRemoval
+# Operation and request; each is answered with all nodes.
+NODE_REQUESTS: Mapping[str, type[NodeRequest]] = MappingProxyType(
+    {
+        "nodes": NodesRequest,
+        "node_add": NodeAdd,
+        "node_drain": NodeDrain,
+        "node_resume": NodeResume,
+        "node_remove": NodeRemoval,
+    }
+)

@@ -1,0 +1,127 @@
+"""What is kept of nodes that were added or drained at run time: a file `node` in each node's folder, for its owner only.
+
+Blocking: run it in a thread. Which processes of a node are followed stands beside it (`backends.remote.folder`).
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from outlive.core.layout import Layout
+from outlive.core.needs import Amounts
+from outlive.placement.fleet import FleetNode
+
+_FILE = "node"
+_Fit = Callable[[Callable[[], None]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeEntry:
+    """A node as its operator declares it. Without a `url` a setting says where it is, and this only what was changed of it.
+
+    `cpu`, `memory` (bytes) and `gpu` are at most so much of what it has; None: all of it. `token` is a secret.
+    """
+
+    name: str
+    url: str = ""
+    token: str = field(default="", repr=False)
+    ca: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    cpu: float | None = None
+    memory: int | None = None
+    gpu: float | None = None
+    is_draining: bool = False
+
+    def applied(self, node: FleetNode) -> FleetNode:
+        """Return a node as it describes itself with what is declared of it: fewer amounts, more labels."""
+        has = node.capacity
+        most = Amounts.of(cpu=self.cpu or 0, memory_bytes=self.memory or 0, gpu=self.gpu or 0)
+        return replace(
+            node,
+            capacity=Amounts(
+                cpu_milli=has.cpu_milli if self.cpu is None else min(has.cpu_milli, most.cpu_milli),
+                memory_bytes=has.memory_bytes
+                if self.memory is None
+                else min(has.memory_bytes, most.memory_bytes),
+                gpu_milli=has.gpu_milli if self.gpu is None else min(has.gpu_milli, most.gpu_milli),
+            ),
+            labels=node.labels | frozenset(self.labels.items()),
+            is_open=node.is_open and not self.is_draining,
+        )
+
+
+def _write_once(write: Callable[[], None]) -> None:
+    write()
+
+
+class NodeFiles:
+    """The nodes' folders of a state folder; one writer, the server."""
+
+    def __init__(self, layout: Layout, *, fit: _Fit = _write_once) -> None:
+        """Read nothing yet. `fit` calls its argument, and makes room for it on a full disk."""
+        self._folder = layout.nodes
+        self._fit = fit
+
+    def read(self) -> list[NodeEntry]:
+        """Return what is declared; a damaged file counts as none, and is left alone."""
+        with contextlib.suppress(FileNotFoundError):
+            found = (self._read(name) for name in sorted(os.listdir(self._folder)))
+            return [entry for entry in found if entry is not None]
+        return []
+
+    def put(self, entry: NodeEntry) -> None:
+        """Keep a node's entry, whole; raises OSError when the disk refuses it."""
+        members = {
+            "url": entry.url,
+            "token": entry.token,
+            "ca": entry.ca,
+            "labels": dict(entry.labels),
+            "cpu": entry.cpu,
+            "memory": entry.memory,
+            "gpu": entry.gpu,
+            "draining": entry.is_draining,
+        }
+        kept = {name: value for name, value in members.items() if value}
+        if not kept:  # nothing is said of it any more: a setting's node, or this machine, as it was before
+            self.remove(entry.name)
+            return
+        folder = f"{self._folder}/{entry.name}"
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._fit(lambda: _replace(f"{folder}/{_FILE}", json.dumps(kept).encode()))
+
+    def remove(self, name: str) -> None:
+        """Forget a node's entry; one that is not there is a success. Its folder goes with it where nothing is followed there."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self._folder}/{name}/{_FILE}")
+        for folder in (f"{self._folder}/{name}/live", f"{self._folder}/{name}"):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+
+    def _read(self, name: str) -> NodeEntry | None:
+        try:
+            with open(f"{self._folder}/{name}/{_FILE}", "rb") as file:
+                kept = json.loads(file.read())
+            return NodeEntry(
+                name=name,
+                url=str(kept.get("url", "")),
+                token=str(kept.get("token", "")),
+                ca=str(kept.get("ca", "")),
+                labels={str(label): str(value) for label, value in kept.get("labels", {}).items()},
+                cpu=kept.get("cpu"),
+                memory=kept.get("memory"),
+                gpu=kept.get("gpu"),
+                is_draining=bool(kept.get("draining")),
+            )
+        except (OSError, ValueError, AttributeError):
+            return None
+
+
+def _replace(path: str, content: bytes) -> None:
+    descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+    os.rename(f"{path}.new", path)
