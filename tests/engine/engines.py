@@ -13,6 +13,7 @@ from outlive.core.process import Owner
 from outlive.engine import Engine, EngineSettings, OutputChunk, Process, follow
 from outlive.keeper.common.launch import ensure_keeper
 from outlive.keeper.common.sockets import connect_unix
+from outlive.placement.contract import Placement
 
 ME = Owner(principal="me", connection_id="c1")
 
@@ -31,13 +32,20 @@ class _KnowingEngine(Engine):
         return self
 
 
-def an_engine(state_dir: Path, *, backend: Backend | None = None, **settings: object) -> Engine:
+def an_engine(
+    state_dir: Path,
+    *,
+    backend: Backend | None = None,
+    placement: Placement | None = None,
+    **settings: object,
+) -> Engine:
     """Describe an engine, on the real keeper unless told otherwise; `async with` opens it."""
     chosen: dict[str, object] = {"environment": dict(os.environ), "cwd": "/", **settings}
     local = LocalBackend(str(state_dir), connect_unix=connect_unix, ensure_keeper=ensure_keeper)
     return _KnowingEngine(
         EngineSettings(state_dir=str(state_dir), **chosen),  # type: ignore[arg-type] # settings by name
         backend=backend or local,
+        placement=placement,
     )
 
 

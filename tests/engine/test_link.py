@@ -16,6 +16,7 @@ from outlive.core.controls import CloseInput, Pause, ReleaseOutput, ResizeWindow
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
+from outlive.placement.fleet import FleetNode
 from tests.engine.fake_keeper import SYNC, FakeKeeper
 
 ID = ProcessId("0" * 26)
@@ -39,7 +40,7 @@ class Listener:
         """Remember."""
         self.told.append(f"ready {keeper_pid}")
 
-    def node_changed(self, name: str, reason: str | None) -> None:
+    def node_changed(self, name: str, reason: str | None, node: FleetNode | None = None) -> None:
         """Nothing of a node is heard here."""
 
     def link_closed(self) -> None:

@@ -1,75 +1,164 @@
-"""How many starts of one principal are on their way at a time."""
+"""Places: what a command needs of its machine is counted, what has no room waits in order, and a crash costs it nothing."""
 
 import asyncio
 import os
+import signal
+import sys
+from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from outlive.engine.processes.groups import StartSlots
+from outlive.core.command import Command
+from outlive.core.errors import InvalidRequest, LimitExceeded
+from outlive.core.lifecycle import State
+from outlive.core.needs import Amounts, Needs
+from outlive.engine import Engine, Process
+from outlive.placement.fleet import FleetNode
+from outlive.placement.static import StaticPlacement
+from tests.engine.engines import ME, an_engine, output_of
+from tests.keeper.house import House
+from tests.support.processes import Gate, poll_until
+
+_SERVER = """
+import asyncio, sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from outlive.core.command import Command
+from outlive.core.needs import Amounts, Needs
+from tests.engine.engines import ME, an_engine
+from tests.engine.test_places import two_processors
+
+async def serve():
+    async with an_engine(Path({state!r}), placement=two_processors()) as engine:
+        for number in range(5):
+            command = Command(line={line!r}.format(number), needs=Needs())
+            process = await engine.starts.start(command, owner=ME)
+            print(process.process_id, flush=True)
+        await asyncio.sleep(1000)
+
+asyncio.run(serve())
+"""
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["ann", "bob"]), st.sampled_from(["ask", "give", "give up"])), max_size=60
+def two_processors(**labels: str) -> StaticPlacement:
+    """Return a machine of two processors."""
+    node = FleetNode(name="local", capacity=Amounts.of(cpu=2), labels=frozenset(labels.items()))
+    return StaticPlacement([node])
+
+
+def _needs(cpu: float = 1, *, waits: bool = True, **labels: str) -> Needs:
+    return Needs(amounts=Amounts.of(cpu=cpu), labels=labels, is_patient=waits)
+
+
+async def _start(engine: Engine, gate: Gate, needs: Needs, **members: str) -> Process:
+    return await engine.starts.start(Command(line=gate.wait, needs=needs, **members), owner=ME)  # type: ignore[arg-type] # members of Command that are texts
+
+
+async def test_what_has_no_room_waits_and_is_started_in_its_turn(own_house: House, tmp_path: Path) -> None:
+    gates = [Gate(tmp_path / str(number)) for number in range(4)]
+    async with an_engine(own_house.state_dir, placement=two_processors()) as engine:
+        started = [await _start(engine, gate, _needs()) for gate in gates]
+        assert [one.state for one in started] == [State.RUNNING, State.RUNNING, State.QUEUED, State.QUEUED]
+        assert started[2].record.waits_for == "place"
+        assert engine.placement.waiting() == [started[2].process_id, started[3].process_id]
+        gates[1].open()
+        await poll_until(lambda: started[2].state is State.RUNNING)
+        assert started[3].state is State.QUEUED
+        for gate in gates:
+            gate.open()
+        for one in started:
+            await engine.queries.wait(one)
+            assert one.record.exit_code == 0
+        assert engine.placement.rooms()[0].free == Amounts.of(cpu=2)
+
+
+async def test_what_does_not_wait_is_refused_and_leaves_nothing(own_house: House, tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    async with an_engine(own_house.state_dir, placement=two_processors(zone="eu")) as engine:
+        first = await _start(engine, gate, _needs(2))
+        with pytest.raises(LimitExceeded, match="No machine has as much free") as refused:
+            await _start(engine, gate, _needs(waits=False))
+        assert refused.value.code == "no_room"
+        with pytest.raises(InvalidRequest, match="no machine that is known"):
+            await _start(engine, gate, _needs(waits=False, zone="us"))
+        assert [one.process_id for one in engine.queries.live()] == [first.process_id]
+        gate.open()
+        await engine.queries.wait(first)
+
+
+async def test_a_start_that_fails_gives_its_place_back(own_house: House) -> None:
+    async with an_engine(own_house.state_dir, placement=two_processors()) as engine:
+        for _ in range(3):
+            with pytest.raises(Exception, match="no-such-program"):
+                await engine.starts.start(Command(argv=("no-such-program",), needs=_needs(2)), owner=ME)
+        assert engine.placement.rooms()[0].processes == 0
+
+
+async def test_what_is_withdrawn_gives_its_turn_to_the_next(own_house: House, tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    async with an_engine(own_house.state_dir, placement=two_processors()) as engine:
+        busy = await _start(engine, gate, _needs(1))
+        large = await _start(engine, gate, _needs(2))
+        small = await _start(engine, gate, _needs(1))
+        assert (large.state, small.state) == (
+            State.QUEUED,
+            State.QUEUED,
+        )  # one processor is kept for the large one
+        await engine.controls.cancel(large)
+        await poll_until(lambda: small.state is State.RUNNING)
+        assert large.record.state is State.FAILED_TO_START
+        gate.open()
+        for one in (busy, small):
+            await engine.queries.wait(one)
+
+
+async def test_a_group_keeps_its_order_and_its_limit(own_house: House, tmp_path: Path) -> None:
+    gates = [Gate(tmp_path / str(number)) for number in range(3)]
+    async with an_engine(own_house.state_dir, placement=two_processors()) as engine:
+        commands = [
+            Command(line=gate.wait, needs=_needs(), group="g", group_limit=1 if number == 0 else None)
+            for number, gate in enumerate(gates)
+        ]
+        started = [await engine.starts.start(command, owner=ME) for command in commands]
+        assert [one.state for one in started] == [State.RUNNING, State.QUEUED, State.QUEUED]
+        assert engine.placement.rooms()[0].processes == 1, "what waits for its group holds no place"
+        for one, gate in zip(started, gates, strict=True):
+            await poll_until(lambda one=one: one.state is State.RUNNING)  # type: ignore[misc] # a default binds it
+            gate.open()
+            await engine.queries.wait(one)
+
+
+async def test_a_killed_server_costs_neither_turn_nor_place(own_house: House, tmp_path: Path) -> None:
+    """Two run and three wait when the server is killed; the next one counts what runs, and starts each that waits once."""
+    gate = Gate(tmp_path / "gate")
+    line = f"echo {{}} >> {tmp_path}/ran; {gate.wait}"
+    root = str(Path(__file__).parents[2])
+    program = _SERVER.format(root=root, state=str(own_house.state_dir), line=line)
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
     )
-)
-def test_there_are_never_more_than_the_places_and_none_is_lost(steps: list[tuple[str, str]]) -> None:
-    async def walk() -> None:
-        places = StartSlots(2)
-        doors = {name: places.of(name) for name in ("ann", "bob")}
-        asked: dict[str, list[asyncio.Task[bool]]] = {"ann": [], "bob": []}
-        for name, step in steps:
-            tasks = asked[name]
-            inside = [one for one in tasks if one.done()]
-            outside = [one for one in tasks if not one.done()]
-            if step == "ask":
-                tasks.append(asyncio.create_task(places.of(name).acquire()))
-            elif step == "give" and inside:
-                tasks.remove(inside[0])
-                places.of(name).release()
-            elif step == "give up" and outside:
-                outside[0].cancel()
-                await asyncio.wait(outside[:1])
-                tasks.remove(outside[0])
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            for held in asked.values():
-                inside_now = sum(one.done() for one in held)
-                assert inside_now == min(2, len(held))
-            assert all(places.of(one) is door for one, door in doors.items())
-        for held in asked.values():
-            for task in held:
-                task.cancel()
-
-    asyncio.run(walk())
+    assert server.stdout is not None
+    ids = [(await server.stdout.readline()).decode().strip() for _ in range(5)]
+    await poll_until(lambda: len(_ran(tmp_path)) == 2)
+    os.kill(server.pid, signal.SIGKILL)
+    await server.wait()
+    async with an_engine(own_house.state_dir, placement=two_processors()) as engine:
+        await engine.queries.known()
+        found = [await engine.queries.find(one) for one in ids]
+        await poll_until(lambda: engine.placement.rooms()[0].processes == 2)
+        assert [one.state for one in found[2:]] == [State.QUEUED] * 3
+        assert _ran(tmp_path) == ["0", "1"]
+        gate.open()
+        for one in found:
+            async with asyncio.timeout(20):
+                await engine.queries.wait(one)
+            assert one.record.exit_code == 0
+            assert await output_of(one) == (b"", b"")
+    assert sorted(_ran(tmp_path)) == ["0", "1", "2", "3", "4"]
 
 
-async def test_who_is_cancelled_in_the_moment_of_his_turn_passes_it_on() -> None:
-    door = StartSlots(1).of("ann")
-    await door.acquire()
-    second, third = (asyncio.create_task(door.acquire()) for _ in range(2))
-    await asyncio.sleep(0)
-    door.release()
-    second.cancel()  # its turn was there, but it had not run yet
-    async with asyncio.timeout(5):
-        await third
-    assert second.cancelled()
-
-
-async def test_each_core_has_eight() -> None:
-    """More only wait for a core, and let everybody else wait (decision 91)."""
-    cores = max(2, len(os.sched_getaffinity(0)))
-    door = StartSlots().of("ann")
-    for _ in range(8 * cores):
-        assert not door.locked()
-        await door.acquire()
-    assert door.locked()
-
-
-async def test_a_name_is_known_while_somebody_is_in_and_no_longer() -> None:
-    places = StartSlots(1)
-    async with places.of("ann"):
-        assert places.of("ann").locked()
-    assert not places.of("ann").locked()
-    assert len(places._semaphores) == 0  # else it grows with every principal
+def _ran(folder: Path) -> list[str]:
+    try:
+        return (folder / "ran").read_text().split()
+    except FileNotFoundError:
+        return []
