@@ -206,13 +206,14 @@ class Nodes:
             reason=state.reason,
             hint=state.hint,
             processes=state.processes,
-            room=None if room is None else _room(room, entry),
+            room=None if room is None else _room(room, entry, is_away=state.is_away),
             added=entry is not None and bool(entry.url),
         )
 
 
-def _room(room: NodeRoom, entry: NodeEntry | None = None) -> RoomView:
-    is_draining = entry.is_draining if entry is not None else not room.node.is_open
+def _room(room: NodeRoom, entry: NodeEntry | None, *, is_away: bool = False) -> RoomView:
+    # A node that is away takes nothing either, and that is not what its operator wants of it.
+    is_draining = (entry is not None and entry.is_draining) or not (room.node.is_open or is_away)
     return RoomView(
         capacity=_amounts(room.node.capacity),
         free=_amounts(room.free),

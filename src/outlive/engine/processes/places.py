@@ -4,7 +4,9 @@ A process without `needs` has none and needs none. Every other one holds its pla
 main process has ended, and gives it back where its start is refused. On the engine's loop only.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from outlive.core.errors import InvalidRequest, LimitExceeded
 from outlive.core.needs import Needs
@@ -13,6 +15,8 @@ from outlive.engine.processes.process import Process
 from outlive.placement.contract import NodeRoom, Placement
 from outlive.placement.fleet import Demand, FleetNode
 from outlive.store.node_files import NodeEntry
+
+_REFUSED_S = 1.0
 
 
 class Places:
@@ -27,6 +31,7 @@ class Places:
         # Nodes as they describe themselves (closed while they are away), and as the operator declares them.
         self._described: dict[str, FleetNode] = {}
         self._declared: dict[str, NodeEntry] = {}
+        self._refusing: dict[str, int] = {}  # how many refusals of the last second there are of a node
         for room in placement.rooms():
             self._described[room.node.name] = room.node
 
@@ -104,6 +109,22 @@ class Places:
         self._described.pop(name, None)
         self._placement.node_removed(name)
 
+    def refused(self, process: Process) -> None:
+        """Give back a place that the node did not give after all: others have taken it, or it has just gone away.
+
+        For a second nothing more is placed there, so that not every command that waits is sent to it in vain.
+        """
+        name = self._given.get(process.process_id)
+        if name is not None:
+            self._refusing[name] = self._refusing.get(name, 0) + 1
+            self._apply(name)
+            asyncio.get_running_loop().call_later(_REFUSED_S, self._ask_again, name)
+        self.release(process)
+
+    def _ask_again(self, name: str) -> None:
+        self._refusing[name] -= 1
+        self._apply(name)
+
     def rooms(self) -> Sequence[NodeRoom]:
         """Return the machines that commands are placed on, and what is free there."""
         return self._placement.rooms()
@@ -114,8 +135,10 @@ class Places:
 
     def _apply(self, name: str) -> None:
         node, entry = self._described.get(name), self._declared.get(name)
-        if node is not None:
-            self._placement.node_changed(node if entry is None else entry.applied(node))
+        if node is None:
+            return
+        node = node if entry is None else entry.applied(node)
+        self._placement.node_changed(replace(node, is_open=False) if self._refusing.get(name) else node)
 
     def adopt(self, process: Process) -> None:
         """Count a process that runs, or whose place was decided by an earlier server."""

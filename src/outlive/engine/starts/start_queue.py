@@ -236,7 +236,7 @@ class StartQueue:
     def _open_again(self, process: Process) -> None:
         """Give a place back that the machine did not give."""
         self._limits.leave(process)
-        self._limits.places.release(process)
+        self._limits.places.refused(process)
         process.status.queue_again()
         process.place(_OPEN, process.record.cwd)
 
@@ -248,8 +248,6 @@ class StartQueue:
         try:
             await self._ask(process, command)
         except _Moved:
-            # It keeps the place for a moment, so that no other command is sent to the same machine in vain.
-            await asyncio.sleep(_RETRY_S)
             if process.is_ended:
                 return True
             self._open_again(process)

@@ -1,0 +1,187 @@
+"""Commands that say what they need run on whichever machine has room: two nodes that are added at run time, and this one."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outlive.client import BackendUnavailable, Client, InvalidRequest, InvalidState, LimitExceeded, Process
+from tests.remote.pairs import Proxy, a_token, output_of, wait_until
+from tests.support.processes import Gate
+from tests.support.server import OutliveServer
+
+_PROXY_HOST = "127.0.0.2"
+
+
+class Nodes:
+    """A server of one processor, and two of two processors with a GPU each, one of them behind a proxy."""
+
+    def __init__(self, folder: Path) -> None:
+        """Describe them; nothing is started."""
+        self._folder = folder
+        self.near = OutliveServer(folder / "near", args=("--capacity", "cpu=1,gpu=0"))
+        self.far = [
+            OutliveServer(
+                folder / f"far{number}",
+                args=("--capacity", f"cpu=2,gpu=1,zone=z{number}", "--public-name", _PROXY_HOST),
+            )
+            for number in (1, 2)
+        ]
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Client]:
+        """Start all, add the nodes, and yield a client of the near server once both are there."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.near)
+            client = stack.enter_context(Client(self.near.state_dir, start_server=False))
+            self.client = client
+            self.proxies = []
+            for number, far in enumerate(self.far, start=1):
+                stack.enter_context(far)
+                proxy = stack.enter_context(Proxy(far.port))
+                self.proxies.append(proxy)
+                client.fleet.add(
+                    f"far{number}", f"http://{_PROXY_HOST}:{proxy.port}", token=a_token(far, "near")
+                )
+            wait_until(lambda: all(one["room"] for one in client.nodes()))
+            yield client
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Nodes:
+    """Three servers of the test's own."""
+    return Nodes(tmp_path)
+
+
+def _place(process: Process) -> str:
+    location = process.info().location
+    return "local" if location is None else location["backend"]
+
+
+def _start(client: Client, gate: Gate, **needs: object) -> Process:
+    return client.start(gate.wait, needs={"cpu": 1, **needs})
+
+
+def _room(client: Client, name: str) -> dict[str, Any]:
+    found = client.fleet.list()
+    rooms = {"local": found["local"], **{one["name"]: one["room"] for one in found["nodes"]}}
+    room: dict[str, Any] = rooms[name]
+    return room
+
+
+def test_commands_spread_over_all_machines_and_the_rest_waits(nodes: Nodes, tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    with nodes.opened() as client:
+        started = [_start(client, gate) for _ in range(7)]
+        assert sorted(map(_place, started[:5])) == ["far1", "far1", "far2", "far2", "local"]
+        assert [one.info().waits_for for one in started[5:]] == ["place", "place"]
+        assert client.fleet.list()["waiting"] == [one.process_id for one in started[5:]]
+        gate.open()
+        for one in started:
+            assert one.wait().exit_code == 0
+            assert output_of(one) == (b"", b"")
+
+
+def test_gpus_labels_and_neighbours_decide_where(nodes: Nodes, tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    with nodes.opened() as client:
+        first = client.start(gate.wait, needs={"gpu": 1, "labels": {"zone": "z2"}})
+        second = client.start(gate.wait, needs={"gpu": 1})
+        third = client.start(gate.wait, needs={"gpu": 1})
+        beside = client.start(gate.wait, needs={"cpu": 1, "same_node_as": second.process_id})
+        assert [_place(one) for one in (first, second, third, beside)] == ["far2", "far1", "any", "far1"]
+        with pytest.raises(LimitExceeded, match="No machine has as much free"):
+            client.start("true", needs={"gpu": 1, "wait": False})
+        with pytest.raises(InvalidRequest, match="no machine that is known"):
+            client.start("true", needs={"gpu": 2, "wait": False})
+        gate.open()
+        for one in (first, second, third, beside):
+            assert one.wait().exit_code == 0
+
+
+def test_a_drained_node_takes_nothing_and_one_that_is_busy_is_not_removed(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    with nodes.opened() as client:
+        client.fleet.drain("far1")
+        client.fleet.drain("local")
+        started = [_start(client, gate) for _ in range(3)]
+        assert [_place(one) for one in started] == ["far2", "far2", "any"]
+        with pytest.raises(InvalidState, match="2 processes run on 'far2'"):
+            client.fleet.remove("far2")
+        with pytest.raises(InvalidRequest, match="there is no node 'far9'"):
+            client.fleet.drain("far9")
+        client.fleet.resume("far1")
+        wait_until(lambda: _place(started[2]) == "far1")
+        gate.open()
+        for one in started:
+            assert one.wait().exit_code == 0
+        wait_until(lambda: not client.nodes()[0]["processes"])
+        assert [one["name"] for one in client.fleet.remove("far1")["nodes"]] == ["far2"]
+
+
+def test_a_node_refuses_what_another_server_has_taken(nodes: Nodes, tmp_path: Path) -> None:
+    """Two servers share a node: what it has no room for waits for another machine, and nothing is overbooked."""
+    gate = Gate(tmp_path / "gate")
+    with nodes.opened() as client, Client(nodes.far[0].state_dir, start_server=False) as own:
+        client.fleet.drain("local")
+        client.fleet.drain("far2")
+        taken = own.start(gate.wait, needs={"cpu": 2})
+        refused = _start(client, gate)
+        assert refused.info().waits_for == "place"
+        client.fleet.resume("far2")
+        wait_until(lambda: _place(refused) == "far2")
+        gate.open()
+        assert taken.wait().exit_code == 0
+        assert refused.wait().exit_code == 0
+
+
+def test_a_node_that_is_away_gets_nothing_and_loses_nothing(nodes: Nodes, tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    with nodes.opened() as client:
+        client.fleet.drain("local")
+        first = client.start(f"{gate.wait}; echo far", needs={"labels": {"zone": "z1"}})
+        nodes.proxies[0].cut()
+        wait_until(lambda: client.nodes()[0]["state"] == "away")
+        assert not first.info().is_reachable
+        second = client.start(gate.wait, needs={"labels": {"zone": "z1"}})
+        assert second.info().waits_for == "place"
+        assert _place(_start(client, gate)) == "far2"
+        nodes.proxies[0].heal()
+        wait_until(lambda: _place(second) == "far1")
+        gate.open()
+        assert first.wait().exit_code == 0
+        assert output_of(first) == (b"far\n", b"")
+        assert second.wait().exit_code == 0
+
+
+def test_a_killed_server_starts_each_waiting_command_once(nodes: Nodes, tmp_path: Path) -> None:
+    gate, ran = Gate(tmp_path / "gate"), tmp_path / "ran"
+    with nodes.opened() as client:
+        started = [
+            client.start(f"echo {number} >> {ran}; {gate.wait}", needs={"cpu": 1}) for number in range(8)
+        ]
+        wait_until(lambda: ran.exists() and len(ran.read_text().split()) == 5)
+        nodes.near.restart()
+        wait_until(lambda: all(one["state"] == "connected" for one in client.nodes()))
+        wait_until(lambda: _room(client, "far1")["placed"] == 2)
+        gate.open()
+        for one in started:
+            assert one.wait().exit_code == 0
+        assert sorted(ran.read_text().split()) == [str(number) for number in range(8)]
+
+
+def test_a_node_is_kept_with_its_token_for_its_owner_only(nodes: Nodes) -> None:
+    with nodes.opened() as client:
+        kept = nodes.near.state_dir / "nodes" / "far1" / "node"
+        assert kept.stat().st_mode & 0o777 == 0o600
+        for address in ("ftp://x", "https://user:word@host"):
+            with pytest.raises(InvalidRequest, match="url"):
+                client.fleet.add("other", address)
+        with pytest.raises(InvalidRequest, match="meaning of its own"):
+            client.fleet.add("any", "https://host:1")
+        with pytest.raises((InvalidRequest, BackendUnavailable)):
+            client.start("true", backend="other")
