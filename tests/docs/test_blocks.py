@@ -75,7 +75,7 @@ def test_a_block_without_a_test_is_counted_and_has_a_reason() -> None:
         assert len(reason.split()) > 4, place
 
 
-_GROUPS = {"audit", "config", "containers", "keeper", "policy", "service", "terminal", "token"}
+_GROUPS = {"audit", "config", "containers", "keeper", "node", "policy", "service", "terminal", "token"}
 
 
 def _typed() -> Iterator[tuple[str, list[str]]]:

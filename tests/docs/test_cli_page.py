@@ -18,7 +18,7 @@ from tests.support.server import OutliveServer, run_outlive
 
 _PAGE = page("docs/cli.md")
 _COMMON = {"--help", "--json", "--no-start", "--state-dir"}
-_GROUPS = {"audit", "config", "containers", "keeper", "policy", "service", "terminal", "token"}
+_GROUPS = {"audit", "config", "containers", "keeper", "node", "policy", "service", "terminal", "token"}
 _GO_ON = {
     "attach",
     "keeper run",

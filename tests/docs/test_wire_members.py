@@ -36,8 +36,16 @@ def _with_parts(told: Mapping[str, SentMember]) -> set[str]:
     """Return the paths of members whose own members stand in backticks within their kind."""
     found = set(told)
     for name, member in told.items():
-        if "(" in member.kind:
-            found |= {f"{name}.{part}" for part in re.findall(r"`([a-z_]+)`", member.kind)}
+        path = [name]
+        last = ""
+        for part in re.findall(r"`[a-z_]+`|[()]", member.kind):
+            if part == "(":
+                path.append(last)
+            elif part == ")":
+                path.pop()
+            else:
+                last = part.strip("`")
+                found.add(".".join(filter(None, [*path, last])))
     return found
 
 

@@ -278,6 +278,8 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "mount_refused": "A container must not see this folder: it holds, or is part of, what would open the machine.",
         "connection_limit": "All sessions of the server are taken.",
         "rate_limited": "The principal asks more often than the server allows.",
+        "node_busy": "Processes of this server run on the node.",
+        "no_room": "No machine has as much free as the command needs.",
         "process_limit": "There are too many processes, or too many open questions.",
         "audit_unavailable": "The audit log cannot be written, so that no secret is shown.",
         "disk_full": "The state folder's file system is full.",
