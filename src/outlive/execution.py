@@ -4,9 +4,10 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from outlive.backends.contract import Backend, NodeState
+from outlive.backends.contract import NodeState
 from outlive.backends.docker.containers import Containers
 from outlive.backends.local import LocalBackend
+from outlive.backends.remote.backend import RemoteBackend
 from outlive.backends.routing import Route, Routing
 from outlive.config import Settings
 from outlive.config.options import websocket_url
@@ -52,7 +53,7 @@ def engine_and_containers(
         settings, layout.root, environment=os.environ, working_folder=working_folder, redactor=redactor
     )
     local = LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper)
-    routes = _NodeRoutes(settings, layout)
+    routes = _NodeRoutes(settings, layout, nodes)
     routing = routes.routing = Routing(
         {
             # The one table of places: name, kind, and the backend that serves it.
@@ -112,9 +113,10 @@ def _check_place(settings: Settings, nodes: Collection[str]) -> None:
 class _NodeRoutes:
     """Reaches nodes that are added while the server runs (see `engine.nodes.NodeRoutes`)."""
 
-    def __init__(self, settings: Settings, layout: Layout) -> None:
+    def __init__(self, settings: Settings, layout: Layout, backends: Mapping[str, RemoteBackend]) -> None:
         self._settings = settings
         self._layout = layout
+        self._backends = dict(backends)
         self.routing: Routing | None = None
 
     @property
@@ -131,12 +133,18 @@ class _NodeRoutes:
         return replace(entry, url=url)
 
     async def put(self, name: str, entry: NodeEntry | None) -> None:
-        from outlive.nodes import node_backend  # noqa: PLC0415 - with the client, 50 ms that few servers have a use for
+        from outlive.nodes import connection_to, node_backend  # noqa: PLC0415 - with the client, 50 ms that few servers have a use for
 
         routing = self._opened()
-        backend = node_backend(name, self._settings, self._layout, entry=entry)
-        await routing.put(name, Route(kind="node", backend=backend))
+        backend = self._backends.get(name)
+        if backend is None:
+            backend = self._backends[name] = node_backend(name, self._settings, self._layout, entry=entry)
+            await routing.put(name, Route(kind="node", backend=backend))
+        else:
+            connection, address = connection_to(name, self._settings, entry=entry)
+            await backend.reconnect(connection, address=address)
         if entry is None and name not in self.declared and not backend.nodes()[name].processes:
+            del self._backends[name]
             await routing.drop(name)
 
     def states(self) -> dict[str, NodeState]:
@@ -148,7 +156,7 @@ class _NodeRoutes:
         return self.routing
 
 
-def _nodes(settings: Settings, layout: Layout) -> Mapping[str, Backend]:
+def _nodes(settings: Settings, layout: Layout) -> Mapping[str, RemoteBackend]:
     if not settings.nodes and not os.path.isdir(layout.nodes):
         return {}
     from outlive.nodes import node_backends  # noqa: PLC0415 - with the client, 50 ms that few servers have a use for

@@ -43,7 +43,23 @@ def node_backend(
     entry: NodeEntry | None,
     tokens: Mapping[str, str] | None = None,
 ) -> RemoteBackend:
-    """Return the backend of one node: reached as its entry says, else as the settings say, else not at all.
+    """Return the backend of one node, reached as `connection_to` says.
+
+    Raises:
+        ConfigInvalid: The file of the tokens cannot be used.
+    """
+    connection, address = connection_to(name, settings, entry=entry, tokens=tokens)
+    return RemoteBackend(name, connection, state_dir=layout.root, punch=punch_hole, address=address)
+
+
+def connection_to(
+    name: str,
+    settings: Settings,
+    *,
+    entry: NodeEntry | None,
+    tokens: Mapping[str, str] | None = None,
+) -> tuple[NodeClient | None, str]:
+    """Return how a node is reached, and its address: as its entry says, else as the settings say, else (None, "") not at all.
 
     Raises:
         ConfigInvalid: The file of the tokens cannot be used.
@@ -53,10 +69,9 @@ def node_backend(
         url, token, ca_file = entry.url, entry.token, entry.ca
     elif url is not None:
         token = (node_tokens(settings) if tokens is None else tokens).get(name, "")
-    connection = None
-    if url is not None:
-        connection = NodeClient(url, token=token, ca_file=ca_file or None, world=AsyncioRuntime())
-    return RemoteBackend(name, connection, state_dir=layout.root, punch=punch_hole, address=url or "")
+    if url is None:
+        return None, ""
+    return NodeClient(url, token=token, ca_file=ca_file or None, world=AsyncioRuntime()), url
 
 
 def node_tokens(settings: Settings, environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -65,6 +65,9 @@ class _Feed:
         finally:
             self.follower.attach(self.started)
 
+    async def describe(self) -> None:
+        """It says nothing of its machine."""
+
     async def beat(self, *, answer_s: float) -> None:
         raise AssertionError(answer_s)
 
@@ -117,7 +120,7 @@ async def test_a_start_that_is_answered_while_the_connection_ends_ends_nothing_e
     feed.started = known[1]
     del processes.by_id[known[1].process_id]
     link = NodeLink("far", _NODE, pauses=Pauses())
-    feed.follower = NodeFollower(_NODE, link, processes, begin=_never)
+    feed.follower = NodeFollower(link, processes, begin=_never)
     with pytest.raises(ExceptionGroup) as ended:
         await feed.follower.follow(feed)
     assert ended.group_contains(BackendUnavailable)
@@ -136,8 +139,8 @@ async def test_what_comes_behind_an_end_is_read_with_a_token_that_may_see_no_sec
     await process.end_here("lost", "")
     process.is_closed, process.descendants = False, 1
     node = _Closing()
-    link = NodeLink("far", _NODE, pauses=Pauses())
-    follower = NodeFollower(cast("NodeConnection", node), link, processes, begin=_never)
+    link = NodeLink("far", cast("NodeConnection", node), pauses=Pauses())
+    follower = NodeFollower(link, processes, begin=_never)
     with pytest.raises(ExceptionGroup) as ended:
         await follower.follow(_QuietFeed(processes))
     assert not ended.group_contains(AccessDenied)

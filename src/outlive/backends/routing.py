@@ -57,15 +57,11 @@ class Routing:
         ]
 
     async def put(self, name: str, route: Route) -> None:
-        """Serve a name by another backend from now on, which is opened; what served it before is closed."""
-        old = self._routes.get(name)
-        self._routes[name] = route
-        if old is not None and old.backend is not self._local:
-            self._others.remove(old.backend)
-            await old.backend.close()
-        self._others.append(route.backend)
+        """Serve a new name from now on by a backend, which is opened before it is asked for anything."""
         if self._listener is not None:
             await route.backend.open(self._listener)
+        self._others.append(route.backend)
+        self._routes[name] = route
 
     async def drop(self, name: str) -> None:
         """Serve a name no more."""

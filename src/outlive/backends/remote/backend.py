@@ -55,15 +55,14 @@ class RemoteBackend:
         """
         self._name = name
         self._address = address
-        self._connection = connection
         self._stack = contextlib.AsyncExitStack()
         self._tasks: asyncio.TaskGroup | None = None
         self._processes = NodeProcesses(Layout(state_dir), name, punch=punch)
         self._link = NodeLink(name, connection, pauses=pauses)
-        self._requests = NodeRequests(connection, self._link)
+        self._requests = NodeRequests(self._link)
         self._controls = NodeControls(self._requests, self._processes)
         self._starts = NodeStarts(self._requests, self._processes)
-        self._follower = NodeFollower(connection, self._link, self._processes, begin=self._starts.begin_again)
+        self._follower = NodeFollower(self._link, self._processes, begin=self._starts.begin_again)
 
     def kind_of(self, backend: str) -> Kind:
         """Return the kind of a node, for its own name.
@@ -85,11 +84,19 @@ class RemoteBackend:
         task = self._tasks.create_task(self._link.run(self._follower.follow), name=f"node {self._name}")
         self._stack.callback(task.cancel)
 
+    async def reconnect(self, connection: NodeConnection | None, *, address: str) -> None:
+        """Reach the node otherwise from now on, or (None) not any more; its processes stay known.
+
+        Starts that it has not answered are asked for there, under their own names.
+        """
+        self._address = address
+        await self._link.reconnect(connection)
+
     async def close(self) -> None:
         """Disconnect; what runs there goes on, and is found again by the folders."""
         self._starts.cancel()
-        if self._connection is not None:
-            await self._connection.close()
+        if (connection := self._link.connection) is not None:
+            await connection.close()
         await self._stack.aclose()
         self._processes.listener = None
         for process in self._processes.by_id.values():

@@ -170,18 +170,14 @@ class _Connection:
 class NodeFollower:
     """Follows the processes of one node; it is the `NodeListener` of every connection to it."""
 
-    def __init__(
-        self, node: NodeConnection | None, link: NodeLink, processes: NodeProcesses, *, begin: _Begin
-    ) -> None:
+    def __init__(self, link: NodeLink, processes: NodeProcesses, *, begin: _Begin) -> None:
         """Follow nothing yet.
 
         Args:
-            node: The node; None where no setting names it, and nothing is ever followed.
-            link: Is notified that the node is there.
+            link: Knows how the node is reached, and is notified that the node is there.
             processes: The followed processes.
             begin: Asks once more for the start of a process whose start was never answered.
         """
-        self._node = node
         self._link = link
         self._processes = processes
         self._begin = begin
@@ -196,11 +192,12 @@ class NodeFollower:
         Raises:
             OutliveError, ExceptionGroup: It has ended, and why.
         """
-        if self._node is None:
+        node = self._link.connection
+        if node is None:
             raise AssertionError("only a connection brings news")
         try:
             async with asyncio.TaskGroup() as tasks:
-                here = _Connection(self._node, feed, tasks, processes=self._processes, begin=self._begin)
+                here = _Connection(node, feed, tasks, processes=self._processes, begin=self._begin)
                 self._connection = here
                 tasks.create_task(self._catch_up(here))
                 tasks.create_task(self._hear(here))

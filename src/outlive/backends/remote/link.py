@@ -41,6 +41,7 @@ class NodeLink:
         name: The node's.
         trouble: Why the node is away; None while it is there.
         since: When that began, aware UTC.
+        connection: How the node is reached; None while nothing names it.
         pauses: How long it waits for what.
         is_there: Set while the node is there, for callers that wait until it is back.
         changed: Called with the name, why it is away (None: it is there) and what it is, when it comes and when it goes.
@@ -61,9 +62,10 @@ class NodeLink:
         self.described: FleetNode | None = None
         self._asking: set[asyncio.Timeout] = set()
         self.since = datetime.now(UTC)
-        text = "it is being connected to" if connection is not None else "no setting names it (any more)"
-        self.trouble: OutliveError | None = BackendUnavailable("server_unavailable", text)
-        self._connection = connection
+        self.trouble: OutliveError | None = _trouble(connection)
+        self.connection = connection
+        self._is_replaced = asyncio.Event()
+        self._attempt: asyncio.Timeout | None = None
         self.pauses = pauses
         self._pause_s = pauses.first_s
 
@@ -111,25 +113,57 @@ class NodeLink:
         finally:
             self._asking.discard(scope)
 
+    async def reconnect(self, connection: NodeConnection | None) -> None:
+        """Reach the node otherwise from now on, or (None) not any more; what is known of it stays.
+
+        What is being asked for ends as when the node goes away; a start is asked for again under its name.
+        """
+        old, self.connection = self.connection, connection
+        self._pause_s = self.pauses.first_s
+        self._is_replaced.set()
+        if self._attempt is not None:
+            self._attempt.reschedule(asyncio.get_running_loop().time())
+        if old is not None:
+            await old.close()
+
     async def run(self, follow: Callable[[NodeFeed], Awaitable[None]]) -> None:
         """Open a feed and have it followed, again and again, until cancelled."""
-        if self._connection is None:
-            return
         while True:
-            try:
-                feed = await self._connection.feed()
+            self._is_replaced.clear()
+            connection = self.connection
+            if connection is None:
+                await self._is_replaced.wait()
+                continue
+            error = await self._follow_once(connection, follow)
+            if self._is_replaced.is_set():
+                self._closed(_trouble(self.connection))
+                continue
+            self._closed(error)
+            await connection.reset()  # what was sent over it may wait in a network that is gone
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._pause(error)):
+                    await self._is_replaced.wait()
+
+    async def _follow_once(
+        self, connection: NodeConnection, follow: Callable[[NodeFeed], Awaitable[None]]
+    ) -> OutliveError:
+        """Open a feed, have it followed, and return why it has ended."""
+        try:
+            async with asyncio.timeout(None) as self._attempt:
+                feed = await connection.feed()
                 try:
                     await follow(feed)
                 finally:
                     await feed.close()
-                error = OutliveError("server_lost", "The connection has ended.")
-            except OutliveError as found:
-                error = found
-            except Exception as found:  # noqa: BLE001 - whatever a node says, it must not end the server
-                error = _cause_of(found)
-            self._closed(error)
-            await self._connection.reset()  # what was sent over it may wait in a network that is gone
-            await asyncio.sleep(self._pause(error))
+        except OutliveError as found:
+            return found
+        except Exception as found:  # noqa: BLE001 - whatever a node says, it must not end the server
+            if self._is_replaced.is_set():
+                return _trouble(self.connection)
+            return _cause_of(found)
+        finally:
+            self._attempt = None
+        return OutliveError("server_lost", "The connection has ended.")
 
     def _closed(self, error: OutliveError) -> None:
         if self.trouble is None or self.trouble.message != error.message:
@@ -150,6 +184,12 @@ class NodeLink:
         pause = self._pause_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
         self._pause_s = min(self._pause_s * 2, self.pauses.longest_s)
         return pause
+
+
+def _trouble(connection: NodeConnection | None) -> BackendUnavailable:
+    """Return why a node is away that was not asked yet."""
+    text = "it is being connected to" if connection is not None else "no setting names it (any more)"
+    return BackendUnavailable("server_unavailable", text)
 
 
 def _cause_of(error: Exception) -> OutliveError:

@@ -68,9 +68,8 @@ class NodeRequests:
     `node_unavailable`: it is away, and nothing was asked; `server_lost`: it went away before it answered.
     """
 
-    def __init__(self, node: NodeConnection | None, link: NodeLink) -> None:
-        """Take the node, None where no setting names it, and the link that knows whether it is there."""
-        self._node = node
+    def __init__(self, link: NodeLink) -> None:
+        """Take the link, which knows how the node is reached, and whether it is there."""
         self.link = link
 
     @property
@@ -80,9 +79,10 @@ class NodeRequests:
         Raises:
             BackendUnavailable: `node_unavailable`.
         """
-        if self._node is None or self.link.is_away:
+        node = self.link.connection
+        if node is None or self.link.is_away:
             raise self.link.unavailable()
-        return self._node
+        return node
 
     async def over(self, ask: Callable[[NodeConnection], Awaitable[_T]]) -> _T:
         """Return what the node answers; its refusals in the words of this server."""
