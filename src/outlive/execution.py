@@ -19,7 +19,7 @@ from outlive.core.location import ANY, DOCKER, LOCAL, Location
 from outlive.core.needs import Amounts
 from outlive.discovery.config_paths import standing_file
 from outlive.discovery.keeper import ensure_keeper, future_shim
-from outlive.discovery.machine_capacity import machine_capacity
+from outlive.discovery.machine_capacity import machine_capacity, machine_gpus
 from outlive.discovery.own_kind import own_nice, own_umask
 from outlive.docker_mode import container_settings, docker_containers, living_containers
 from outlive.engine import Engine
@@ -63,6 +63,7 @@ def engine_and_containers(
         },
         located=located,
     )
+    this_machine = _this_machine(settings)
     engine = Engine(
         replace(
             told,
@@ -71,8 +72,9 @@ def engine_and_containers(
             nice=own_nice(),
             runner=future_shim(),
             standing_file=standing_file(os.environ, working_folder=working_folder),
+            gpus=machine_gpus(gpu_milli=this_machine.capacity.gpu_milli),
         ),
-        placement=StaticPlacement([_this_machine(settings)]),
+        placement=StaticPlacement([this_machine]),
         routes=routes,
         backend=routing,
     )

@@ -1,6 +1,7 @@
 """Commands that say what they need run on whichever machine has room: two nodes that are added at run time, and this one."""
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -185,3 +186,77 @@ def test_a_node_is_kept_with_its_token_for_its_owner_only(nodes: Nodes) -> None:
             client.fleet.add("any", "https://host:1")
         with pytest.raises((InvalidRequest, BackendUnavailable)):
             client.start("true", backend="other")
+
+
+def test_each_command_gets_gpus_of_its_own_also_after_a_kill(tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    line = f"echo $CUDA_VISIBLE_DEVICES; {gate.wait}"
+    server = OutliveServer(tmp_path / "state", args=("--capacity", "cpu=9,gpu=3"))
+    with server, Client(server.state_dir, start_server=False) as client:
+        first = client.start("echo $CUDA_VISIBLE_DEVICES; cat", stdin="pipe", needs={"gpu": 1})
+        second = client.start(line, needs={"gpu": 2})
+        assert second.info().needs == {"gpu": 2, "node": "local", "gpus": ["1", "2"]}
+        server.restart()
+        third = client.start(line, needs={"gpu": 0.5})
+        assert third.info().waits_for == "place"
+        first.close_stdin()
+        wait_until(lambda: third.info().pid is not None)
+        gate.open()
+        for one, gpus in ((first, b"0\n"), (second, b"1,2\n"), (third, b"0\n")):
+            assert one.wait().exit_code == 0
+            assert output_of(one) == (gpus, b"")
+
+
+def test_a_node_gives_gpus_and_what_needs_none_is_told_of_none(nodes: Nodes) -> None:
+    with nodes.opened() as client:
+        for needs, told in (({"gpu": 1}, b"0\n"), ({"cpu": 1}, b"none\n")):
+            started = client.start(
+                "echo ${CUDA_VISIBLE_DEVICES-none}", needs={**needs, "labels": {"zone": "z1"}}
+            )
+            assert started.wait().exit_code == 0
+            assert output_of(started) == (told, b"")
+
+
+def test_what_fits_no_machine_waits_for_one_and_is_named(nodes: Nodes, tmp_path: Path) -> None:
+    gate = Gate(tmp_path / "gate")
+    with nodes.opened() as client:
+        runs = client.start(f"{gate.wait}; echo far", needs={"labels": {"zone": "z1"}})
+        waits = client.start("true", needs={"labels": {"zone": "moon"}})
+        found = client.fleet.list()
+        assert (found["waiting"], found["unfit"]) == ([waits.process_id], [waits.process_id])
+        with pytest.raises(InvalidState, match="no machine has room for it"):
+            waits.write(b"x")
+        far = client.nodes()[0]
+        client.fleet.add("far1", far["address"], labels={"zone": "moon"})
+        assert waits.wait().exit_code == 0
+        assert client.fleet.list()["unfit"] == []
+        gate.open()
+        assert runs.wait().exit_code == 0
+        assert output_of(runs) == (b"far\n", b"")
+
+
+def _deeds(client: Client) -> list[tuple[str, str, str, str | None]]:
+    """Return what the audit log has of nodes, oldest first."""
+    entries = client.server.audit()["entries"]
+    return [
+        (one["what"], one["node"], one["decision"], one.get("reason"))
+        for one in reversed(entries)
+        if one["what"].startswith("node_")
+    ]
+
+
+def test_changes_of_nodes_are_in_the_audit_log_and_what_was_started_here_makes_none(nodes: Nodes) -> None:
+    with nodes.opened() as client:
+        words = [sys.executable, "-m", "outlive", "node", "drain", "local"]
+        started = client.start(words, grant="admin", env={"OUTLIVE_STATE_DIR": str(nodes.near.state_dir)})
+        assert started.wait().exit_code not in {0, None}
+        assert b"cannot change the machines" in output_of(started)[1]
+        assert not client.fleet.list()["local"]["draining"]
+        client.fleet.drain("far1")
+        wait_until(lambda: len(_deeds(client)) == 4)
+        told = _deeds(client)
+        assert sorted(told[:2]) == [("node_add", f"far{number}", "allowed", None) for number in (1, 2)]
+        assert told[2:] == [
+            ("node_drain", "local", "denied", "scope_missing"),
+            ("node_drain", "far1", "allowed", None),
+        ]

@@ -16,7 +16,8 @@ class AsyncFleet:
     """Lists, adds, drains and removes nodes; made by `AsyncClient`.
 
     Each method returns a mapping: `nodes`, a list of mappings as `AsyncClient.nodes` has them; `local`, what this server's own machine
-    has and what of it is free; and `waiting`, the ids of this user's commands that wait for a place, the next first.
+    has and what of it is free; `waiting`, the ids of this user's commands that wait for a place, the next first; and `unfit`, those of them that no machine that
+    is known could ever run.
     """
 
     def __init__(self, link: Link) -> None:

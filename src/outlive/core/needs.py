@@ -68,7 +68,8 @@ class Needs:
 
     `labels` are pairs that the machine must have. `node` is the name of the only one that counts, "" for any; `same_node_as` is the id of a process beside which the command is to run.
     `is_spread`: machines that run fewer commands of its group (of its principal, where it is in none) come first. Where no
-    machine has enough free, a command that `is_patient` waits for its turn; any other is refused.
+    machine has enough free, a command that `is_patient` waits for its turn; any other is refused. `gpus` are those that it was
+    given, by the names that drivers take.
     """
 
     amounts: Amounts = ONE_PROCESSOR
@@ -77,6 +78,7 @@ class Needs:
     same_node_as: str | None = None
     is_spread: bool = False
     is_patient: bool = True
+    gpus: tuple[str, ...] = ()
 
     def view(self) -> dict[str, object]:
         """Return it as callers say it: amounts by their names, and what is not the usual."""
@@ -91,6 +93,8 @@ class Needs:
             found["spread"] = True
         if not self.is_patient:
             found["wait"] = False
+        if self.gpus:
+            found["gpus"] = list(self.gpus)
         return found
 
     @classmethod
@@ -99,7 +103,7 @@ class Needs:
         if not isinstance(members, dict):
             return None
         labels = members.get("labels")
-        near = members.get("same_node_as")
+        near, gpus = members.get("same_node_as"), members.get("gpus")
         return cls(
             amounts=Amounts.of(
                 cpu=_number(members.get("cpu")),
@@ -113,6 +117,7 @@ class Needs:
             same_node_as=None if near is None else str(near),
             is_spread=bool(members.get("spread")),
             is_patient=bool(members.get("wait", True)),
+            gpus=tuple(map(str, gpus)) if isinstance(gpus, list) else (),
         )
 
 

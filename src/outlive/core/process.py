@@ -191,6 +191,13 @@ class ProcessRecord:
         return "place" if self.needs is not None and self.group is None else "group"
 
     @property
+    def held_up_by(self) -> str:
+        """Why the turn of a process that waits for none but its turn has not come, as a clause."""
+        if self.needs is None:
+            return "its group is full"
+        return "no machine has room for it" if self.group is None else "its group is full, or every machine"
+
+    @property
     def hint(self) -> str | None:
         """What a person has to do so that it goes on; None if nothing."""
         if self.waits_for != "approval":

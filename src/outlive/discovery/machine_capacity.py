@@ -1,7 +1,9 @@
-"""What this machine has: `machine_capacity`, processors, memory and GPUs, as far as this process may use them. Asks files only."""
+"""What this machine has, as far as this process may use it: `machine_capacity` and `machine_gpus`. Asks files and the environment."""
 
 import glob
+import math
 import os
+from collections.abc import Mapping
 
 from outlive.core.needs import THOUSANDTHS, Amounts
 
@@ -9,9 +11,23 @@ from outlive.core.needs import THOUSANDTHS, Amounts
 _CPU_QUOTA, _MEMORY_BOUND = "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/memory.max"
 
 
-def machine_capacity() -> Amounts:
+def machine_capacity(environment: Mapping[str, str] = os.environ) -> Amounts:
     """Return what commands could take of this machine together if nothing else ran on it."""
-    return Amounts(cpu_milli=_cpu_milli(), memory_bytes=_memory_bytes(), gpu_milli=_gpus() * THOUSANDTHS)
+    gpus = len(machine_gpus(environment))
+    return Amounts(cpu_milli=_cpu_milli(), memory_bytes=_memory_bytes(), gpu_milli=gpus * THOUSANDTHS)
+
+
+def machine_gpus(environment: Mapping[str, str] = os.environ, *, gpu_milli: int = 0) -> tuple[str, ...]:
+    """Return this machine's GPUs by the names that drivers take: numbers, or what the server's own variable names.
+
+    `gpu_milli`: there are at least so many thousandths, whatever can be seen of them.
+    """
+    own = environment.get("CUDA_VISIBLE_DEVICES")
+    names = range(_gpus()) if own is None else (name.strip() for name in own.split(","))
+    found = [name for name in map(str, names) if name not in {"", "-1"}]
+    count = math.ceil(gpu_milli / THOUSANDTHS)
+    unseen = [name for name in map(str, range(count)) if name not in found]
+    return (*found, *unseen[: max(0, count - len(found))])
 
 
 def _cpu_milli() -> int:

@@ -258,7 +258,7 @@ class Controls:
 def _check_turn(process: Process) -> None:
     if process.state is State.QUEUED:
         hint = process.record.hint or ""
-        text = "an approval" if hint else "its turn: its group is full"
+        text = "an approval" if hint else f"its turn: {process.record.held_up_by}"
         raise InvalidState("process_queued", f"The process waits for {text}.", hint=hint)
 
 

@@ -140,9 +140,14 @@ class Engine:
         self._unread = Unread(backend, grace_s=settings.reader_grace_s, output_limit=settings.output_limit)
         self._pending = PendingStarts(QueueStore(self._layout, fit=Reserve(root).fit))
         self.placement: Placement = placement or StaticPlacement([FleetNode(name=LOCAL, capacity=Amounts())])
-        places = Places(self.placement)
-        self._limits = ConcurrencyLimits(self._pending, places)
-        self.nodes = Nodes(NodeFiles(self._layout, fit=Reserve(root).fit), routes or NoRoutes(), places)
+        self._places = Places(self.placement, gpus=settings.gpus)
+        self._limits = ConcurrencyLimits(self._pending, self._places)
+        self.nodes = Nodes(
+            NodeFiles(self._layout, fit=Reserve(root).fit),
+            routes or NoRoutes(),
+            self._places,
+            events=self.events,
+        )
         self._changes = ChangeHandler(
             self._feed,
             self._limits,
@@ -249,7 +254,7 @@ class Engine:
             changes=self._changes,
             outcomes=outcomes,
             redaction=self.redaction,
-            placed=PlacedStarts(settings, self._preparation),
+            placed=PlacedStarts(settings, self._preparation, self._places),
         )
         self.reports = Reports(self._layout, self._registry, queries=self.queries, queue=self.queue)
         self._holders = NameHolders(self.queries, self.as_)

@@ -12,13 +12,25 @@ from typing import Protocol, assert_never
 import msgspec
 
 from outlive.backends.contract import NodeState
-from outlive.core.errors import ConfigInvalid, InvalidRequest, InvalidState, LimitExceeded
+from outlive.core.errors import (
+    AccessDenied,
+    ConfigInvalid,
+    InvalidRequest,
+    InvalidState,
+    LimitExceeded,
+    OutliveError,
+)
+from outlive.core.events import AuditEvent
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import Amounts
+from outlive.core.process import Owner
+from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.places import Places
 from outlive.operations.nodes import (
+    NODE_REQUESTS,
     AmountView,
     NodeAdd,
+    NodeChange,
     NodeDrain,
     NodeList,
     NodeRemoval,
@@ -30,6 +42,9 @@ from outlive.operations.nodes import (
 )
 from outlive.placement.contract import NodeRoom
 from outlive.store.node_files import NodeEntry, NodeFiles
+
+# What the audit log calls each of them.
+_WORDS = {request: name for name, request in NODE_REQUESTS.items()}
 
 
 class NodeRoutes(Protocol):
@@ -76,11 +91,14 @@ class NoRoutes:
 class Nodes:
     """Adds, drains, removes and shows nodes. On the engine's loop only."""
 
-    def __init__(self, files: NodeFiles, routes: NodeRoutes, places: Places) -> None:
-        """Take what is kept of them, what reaches them, and what places commands on them."""
+    def __init__(
+        self, files: NodeFiles, routes: NodeRoutes, places: Places, *, events: EventPublisher
+    ) -> None:
+        """Take what is kept of them, what reaches them, what places commands on them, and where changes are told."""
         self._files = files
         self._routes = routes
         self._places = places
+        self._events = events
         self._entries: dict[str, NodeEntry] = {}
         self._changing = asyncio.Lock()
 
@@ -90,14 +108,55 @@ class Nodes:
             self._entries[entry.name] = entry
             self._places.declare(entry)
 
-    async def answer(self, asked: NodeRequest, own: Collection[str]) -> NodeList:
-        """Do what is asked and return all nodes; `own` are the ids of the caller's processes that live.
+    async def answer(self, asked: NodeRequest, own: Collection[str], *, by: Owner) -> NodeList:
+        """Do what a caller asks and return all nodes; `own` are the ids of the caller's processes that live.
 
-        Raises what each of them does.
+        The audit log has every change that was asked for.
+
+        Raises:
+            AccessDenied: `scope_missing`: what was started here wants to change where commands run.
+            OutliveError: What each of them raises.
         """
+        if not isinstance(asked, NodesRequest):
+            await self._change_audited(asked, by)
+        rooms = {room.node.name: room for room in self._places.rooms()}
+        return NodeList(
+            nodes=[
+                self._view(name, state, rooms.get(name))
+                for name, state in sorted(self._routes.states().items())
+            ],
+            local=_room(rooms[LOCAL], self._entries.get(LOCAL)),
+            waiting=[one for one in self._places.waiting() if one in own],
+            unfit=[one for one in self._places.unfit() if one in own],
+        )
+
+    async def _change_audited(self, asked: NodeChange, by: Owner) -> None:
+        what, details = _WORDS[type(asked)], _details(asked)
+        try:
+            # Commands with all their variables go where a node's address says: what was started here must not choose that.
+            if by.inside is not None:
+                raise AccessDenied(
+                    "scope_missing",
+                    "What was started here cannot change the machines that commands run on.",
+                    hint="Use a terminal that outlive did not open.",
+                    details={"inside": by.inside},
+                )
+            await self._change(asked)
+        except OutliveError as error:
+            self._events.publish(
+                AuditEvent(
+                    what=what,
+                    by=by,
+                    decision="denied" if isinstance(error, AccessDenied) else "failed",
+                    reason=error.code,
+                    details=details,
+                )
+            )
+            raise
+        self._events.publish(AuditEvent(what=what, by=by, details=details))
+
+    async def _change(self, asked: NodeChange) -> None:
         match asked:
-            case NodesRequest():
-                pass
             case NodeAdd():
                 await self.add(asked)
             case NodeDrain():
@@ -108,15 +167,6 @@ class Nodes:
                 await self.remove(asked)
             case _:
                 assert_never(asked)
-        rooms = {room.node.name: room for room in self._places.rooms()}
-        return NodeList(
-            nodes=[
-                self._view(name, state, rooms.get(name))
-                for name, state in sorted(self._routes.states().items())
-            ],
-            local=_room(rooms[LOCAL], self._entries.get(LOCAL)),
-            waiting=[one for one in self._places.waiting() if one in own],
-        )
 
     async def add(self, asked: NodeAdd) -> None:
         """Run commands on a server from now on, or reach one of that name otherwise; it is kept when this returns.
@@ -146,6 +196,7 @@ class Nodes:
                 raise InvalidRequest("invalid_params", error.message, hint=error.hint) from error
             await self._keep(entry)
             await self._routes.put(asked.name, entry)
+            self._places.declare(entry)
 
     async def drain(self, name: str, *, is_draining: bool) -> None:
         """Place no more commands on a node, or on this machine, or some again; what runs there goes on.
@@ -156,8 +207,9 @@ class Nodes:
         """
         async with self._changing:
             self._check_known(name)
-            entry = self._entries.get(name, NodeEntry(name=name))
-            await self._keep(replace(entry, is_draining=is_draining))
+            entry = replace(self._entries.get(name, NodeEntry(name=name)), is_draining=is_draining)
+            await self._keep(entry)
+            self._places.declare(entry)
 
     async def remove(self, asked: NodeRemoval) -> None:
         """Forget a node that was added; commands that still run there go on, and are not reached from here.
@@ -188,7 +240,6 @@ class Nodes:
         except OSError as error:
             raise LimitExceeded("disk_full", f"The node cannot be kept: {error.strerror}.") from error
         self._entries[entry.name] = entry
-        self._places.declare(entry)
 
     def _check_known(self, name: str) -> None:
         known = {LOCAL, *self._routes.states()}
@@ -225,3 +276,16 @@ def _room(room: NodeRoom, entry: NodeEntry | None, *, is_away: bool = False) -> 
 
 def _amounts(amounts: Amounts) -> AmountView:
     return msgspec.convert(amounts.view(), AmountView)
+
+
+def _details(asked: NodeChange) -> dict[str, str | int | bool]:
+    """Return what the audit log says of a change: never a token."""
+    details: dict[str, str | int | bool] = {"node": asked.name}
+    match asked:
+        case NodeAdd():
+            details["url"] = asked.url
+        case NodeRemoval():
+            details["force"] = asked.force
+        case _:
+            pass
+    return details

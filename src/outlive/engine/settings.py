@@ -35,6 +35,7 @@ class EngineSettings:
     `notify_on` are the events that are notified of where a process asks for it: none without a webhook and a desktop.
     `passes_trace`: commands get the span that they are as TRACEPARENT.
     `callbacks` is what every command on this machine may do here, by a token of its own (None: nothing).
+    `gpus` are this machine's, by the names that drivers take: commands that need some are given some of them.
     `redactor` hides secrets in output, commands' texts and errors; `hides_secrets` also the values of `env_secrets`.
     """
 
@@ -62,6 +63,7 @@ class EngineSettings:
     callbacks: Scope | None = None
     notify_on: frozenset[NotifyEvent] = frozenset()
     passes_trace: bool = False
+    gpus: tuple[str, ...] = ()
 
     @property
     def is_strict(self) -> bool:

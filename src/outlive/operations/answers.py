@@ -63,6 +63,9 @@ class NeedsView(AnswerMembers, kw_only=True, frozen=True):
     same_node_as: Annotated[str | None, Meta(description="The process beside which it runs.")] = None
     spread: Annotated[bool, Meta(description="It is kept apart from others of its group.")] = False
     wait: Annotated[bool, Meta(description="False: it was refused rather than queued.")] = True
+    gpus: Annotated[list[str] | None, Meta(description="Those of the machine's GPUs that it was given.")] = (
+        None
+    )
 
 
 class OriginView(AnswerMembers, kw_only=True, frozen=True):

@@ -113,9 +113,11 @@ class NodeList(AnswerMembers, kw_only=True, frozen=True):
     nodes: list[NodeView]
     local: RoomView
     waiting: list[str]
+    unfit: Annotated[list[str], Meta(description="Those of them that no machine that is known could run.")]
 
 
-NodeRequest = NodesRequest | NodeAdd | NodeDrain | NodeResume | NodeRemoval
+NodeChange = NodeAdd | NodeDrain | NodeResume | NodeRemoval
+NodeRequest = NodesRequest | NodeChange
 # Operation and request; each is answered with all nodes.
 NODE_REQUESTS: Mapping[str, type[NodeRequest]] = MappingProxyType(
     {

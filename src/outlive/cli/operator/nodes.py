@@ -173,6 +173,8 @@ def _show(found: _Members, server: ServerFlags) -> int:
     show(shown_table(rows))
     if found["waiting"]:
         say(f"{len(found['waiting'])} of your commands wait for a place.")
+    if found.get("unfit"):
+        say(f"{len(found['unfit'])} of them need more than any of these machines has, or other labels.")
     return 0
 
 

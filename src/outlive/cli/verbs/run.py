@@ -99,7 +99,7 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
         if info is not None:
             say_repeated(info)
         elif process.pid is None:
-            _say_waiting(process.info())
+            _say_waiting(process.info(), client)
         if early is None:
             return _leave_at_once(process, options, readiness)
         if info is not None:
@@ -134,10 +134,12 @@ def _placed(options: ForegroundOptions, client: Client) -> tuple[ForegroundOptio
     return options, options.backend not in {None, LOCAL, DOCKER}
 
 
-def _say_waiting(info: ProcessInfo) -> None:
+def _say_waiting(info: ProcessInfo, client: Client) -> None:
     """Say what a command waits for that has not begun."""
     if info.hint is not None:
         say(f"outlive: {info.hint}")
+    elif info.waits_for == "place" and info.process_id in client.fleet.list().get("unfit", ()):
+        say("outlive: No machine that is known has what it needs: it waits for one (outlive node ls).")
     elif info.waits_for == "place":
         say("outlive: It waits until a machine has room for it.")
 

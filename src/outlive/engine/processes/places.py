@@ -14,6 +14,7 @@ from outlive.core.process import ProcessRecord
 from outlive.engine.processes.process import Process
 from outlive.placement.contract import NodeRoom, Placement
 from outlive.placement.fleet import Demand, FleetNode
+from outlive.placement.gpus import GpuShares
 from outlive.store.node_files import NodeEntry
 
 _REFUSED_S = 1.0
@@ -22,9 +23,10 @@ _REFUSED_S = 1.0
 class Places:
     """Asks for places and keeps those that were given until they are taken."""
 
-    def __init__(self, placement: Placement) -> None:
-        """Ask `placement`; nothing has a place yet."""
+    def __init__(self, placement: Placement, *, gpus: Sequence[str] = ()) -> None:
+        """Ask `placement`; nothing has a place yet. `gpus` are those of this machine, by the names that drivers take."""
         self._placement = placement
+        self._gpus = GpuShares(gpus)
         self._given: dict[str, str] = {}
         self._waiting: dict[str, Process] = {}
         self._advance: Callable[[Process], None] | None = None
@@ -89,6 +91,20 @@ class Places:
         self._given[process.process_id] = node
         return True
 
+    def take_gpus(self, process: Process) -> tuple[str, ...]:
+        """Return which GPUs of this machine a process gets that is about to start here.
+
+        Raises:
+            LimitExceeded: `no_room`: as many are free all together, but not as it needs them.
+        """
+        needs = process.needs
+        if needs is None or not needs.amounts.gpu_milli:
+            return ()
+        found = self._gpus.take(process.process_id, needs.amounts.gpu_milli)
+        if found is None:
+            raise LimitExceeded("no_room", "No GPU of this machine has as much free as the command needs.")
+        return found
+
     def node_of(self, process: Process) -> str | None:
         """Return the place that a process was given; None where it needs none, or has given it back."""
         return self._given.get(process.process_id)
@@ -133,6 +149,15 @@ class Places:
         """Return the ids of what waits for a place, the next first."""
         return self._placement.waiting()
 
+    def unfit(self) -> list[str]:
+        """Return the ids of what waits though no machine that is known could ever run it."""
+        return [
+            process.process_id
+            for process in self._waiting.values()
+            if (needs := process.record.needs) is not None
+            and not self._placement.is_possible(_demand(process.record, needs))
+        ]
+
     def _apply(self, name: str) -> None:
         node, entry = self._described.get(name), self._declared.get(name)
         if node is None:
@@ -143,14 +168,19 @@ class Places:
     def adopt(self, process: Process) -> None:
         """Count a process that runs, or whose place was decided by an earlier server."""
         record = process.record
-        if record.needs is not None and not record.location.is_open and not process.is_ended:
-            self._placement.adopt(process.process_id, _demand(record, record.needs), record.location.backend)
+        needs = record.needs
+        if needs is None or record.location.is_open or process.is_ended:
+            return
+        self._placement.adopt(process.process_id, _demand(record, needs), record.location.backend)
+        if needs.gpus:
+            self._gpus.adopt(process.process_id, needs.gpus, needs.amounts.gpu_milli)
 
     def release(self, process: Process) -> None:
         """Give a process's place back, or wait for none any more. Safe to repeat."""
         if self._needs(process):
             self._given.pop(process.process_id, None)
             self._waiting.pop(process.process_id, None)
+            self._gpus.free(process.process_id)
             self._placement.release(process.process_id)
 
     @staticmethod

@@ -306,6 +306,12 @@ class Process:
         self._base = replace(self._base, location=location, cwd=cwd)
         self._snapshot = None
 
+    def give_gpus(self, gpus: tuple[str, ...]) -> None:
+        """Take over which GPUs it gets, or that it gets none any more. Engine only."""
+        if (needs := self._base.needs) is not None:
+            self._base = replace(self._base, needs=replace(needs, gpus=gpus))
+        self._snapshot = None
+
     def relabel(self, labels: ChangedLabels) -> None:
         """Take over other tags, another group and another name. Engine only."""
         self._base = replace(self._base, tags=dict(labels.tags), group=labels.group, name=labels.name)

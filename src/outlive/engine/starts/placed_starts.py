@@ -10,6 +10,7 @@ from outlive.backends.remote.requests import execute_words
 from outlive.core.errors import OutliveError
 from outlive.core.location import LOCAL, Location
 from outlive.core.process import ProcessRecord
+from outlive.engine.processes.places import Places
 from outlive.engine.processes.process import Process
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.preparation import Preparation
@@ -20,6 +21,8 @@ from outlive.protocols.keeper import decode_spec, encode_spec
 from outlive.store.folder import encode_meta
 from outlive.store.queue_store import WaitingCommand
 
+# Which GPUs a program sees: CUDA's documentation, and HIP's, which honours the same name.
+GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
 # Refusals of a machine that say nothing of the command: it had not been started, and another machine may take it.
 _GOES_ELSEWHERE = frozenset({"node_unavailable", "no_room"})
 
@@ -27,10 +30,11 @@ _GOES_ELSEWHERE = frozenset({"node_unavailable", "no_room"})
 class PlacedStarts:
     """Makes what is started of what has waited for a place."""
 
-    def __init__(self, settings: EngineSettings, preparation: Preparation) -> None:
-        """Take what resolves commands of this machine."""
+    def __init__(self, settings: EngineSettings, preparation: Preparation, places: Places) -> None:
+        """Take what resolves commands of this machine, and what knows its GPUs."""
         self._settings = settings
         self._preparation = preparation
+        self._places = places
 
     async def at(self, node: str | None, process: Process, command: WaitingCommand) -> WaitingCommand:
         """Return what is started on a node, and have the process show where it runs; None: it was decided before.
@@ -38,6 +42,16 @@ class PlacedStarts:
         Raises:
             OutliveError: It cannot run on this machine, which is the node.
         """
+        command = await self._located(node, process, command)
+        if process.location.kind != "local" or not (gpus := self._places.take_gpus(process)):
+            return command
+        process.give_gpus(gpus)
+        spec = decode_spec(command.spec)
+        env = {**spec.env, GPU_VARIABLE: ",".join(gpus)}
+        meta = {**spec.meta, **encode_meta(process.record)}
+        return replace(command, spec=encode_spec(spec._replace(env=env, meta=meta)))
+
+    async def _located(self, node: str | None, process: Process, command: WaitingCommand) -> WaitingCommand:
         record = process.record
         if node is None or not record.location.is_open:
             return command

@@ -89,6 +89,8 @@ class StartQueue:
         """
         if not await self._limits.order.move(process, places):
             text = "The process does not wait for its group's turn."
+            if process.record.waits_for == "place":
+                text = "What waits for a machine gets one in the order in which it came."
             raise InvalidState("not_in_line", text, details={"state": process.state.value})
 
     def groups(self, principal: str) -> list[GroupView]:
@@ -238,6 +240,7 @@ class StartQueue:
         self._limits.leave(process)
         self._limits.places.refused(process)
         process.status.queue_again()
+        process.give_gpus(())
         process.place(_OPEN, process.record.cwd)
 
     async def admit(self, process: Process, command: WaitingCommand) -> bool:

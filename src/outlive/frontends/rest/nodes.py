@@ -33,5 +33,5 @@ async def remove(call: RestCall, asked: NodeRemoval) -> Members:
 
 async def _answer(call: RestCall, asked: NodeRequest) -> Members:
     own = {one.process_id for one in call.engine.queries.live(principal=call.access.principal)}
-    found: Members = msgspec.to_builtins(await call.engine.nodes.answer(asked, own))
+    found: Members = msgspec.to_builtins(await call.engine.nodes.answer(asked, own, by=call.owner()))
     return found

@@ -15,6 +15,11 @@ from outlive.core.redactions import hidden_words
 
 _BY_CLIENT = "Cancelled by the client"  # how the notes of this door begin (`lean`, `http.calls`)
 _SHOWN_PORTS = 5
+_WAITS = {
+    "approval": "waits for a person's approval",
+    "group": "waits for its turn in its group",
+    "place": "waits for a machine that has room",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +91,7 @@ def _life(record: ProcessRecord, now: Circumstances) -> str:
     """Return what a process does now; one that has ended counts as running until all of its output was read."""
     match record.state:
         case State.QUEUED:
-            return (
-                "waits for a person's approval"
-                if record.waits_for == "approval"
-                else "waits for its turn in its group"
-            )
+            return _WAITS[record.waits_for or "group"]
         case State.PAUSED:
             return "paused"
         case State.STOPPING:

@@ -148,7 +148,7 @@ def _message(record: ProcessRecord) -> str:
     size = record.stdout_bytes + record.stderr_bytes
     match record.state:
         case State.QUEUED:
-            return error_sentence(record) or "The command waits for its turn: its group is full."
+            return error_sentence(record) or f"The command waits for its turn: {record.held_up_by}."
         case State.PAUSED:
             return f"The command is paused; {size} bytes of output so far."
         case State.STOPPING:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
+from outlive.core.process import ProcessRecord
 from outlive.core.redactions import hidden_words
 
 EXECUTION_DISABLED = "Command execution is disabled"
@@ -43,33 +44,33 @@ def join_streams(stdout: str, stderr: str) -> str:
     return f"{stdout}\n\nSTDERR:\n{stderr}" if stderr else stdout
 
 
-def started_text(pid: int | None, process_id: str, hint: str | None = None) -> str:
-    """Return the answer to a background start (promise S4.3); `hint` is set if the start waits for an approval."""
-    # Three cases: it waits for a person, for its group's turn, or it runs.
-    if hint is not None:
-        return f"Background process queued: it waits for an approval\nProcess ID: {process_id}\n{hint}"
-    if pid is None:
-        return (
-            f"Background process queued: its group is full, it waits for its turn\nProcess ID: {process_id}"
-        )
-    return f"Background process started\nPID: {pid}\nProcess ID: {process_id}"
+def started_text(record: ProcessRecord) -> str:
+    """Return the answer to a background start (promise S4.3)."""
+    # Three cases: it waits for a person, for its turn, or it runs.
+    last = f"Process ID: {record.process_id}"
+    if record.hint is not None:
+        return f"Background process queued: it waits for an approval\n{last}\n{record.hint}"
+    if record.pid is None:
+        return f"Background process queued: {record.held_up_by}, it waits for its turn\n{last}"
+    return f"Background process started\nPID: {record.pid}\n{last}"
 
 
-def still_running_text(pid: int | None, process_id: str, *, waited_s: float, hint: str | None = None) -> str:
-    """Return the first lines of an answer that did not wait for the end (promise S1.10); `hint` as in `started_text`."""
-    if hint is not None:
+def still_running_text(record: ProcessRecord, *, waited_s: float) -> str:
+    """Return the first lines of an answer that did not wait for the end (promise S1.10)."""
+    last = f"Process ID: {record.process_id}"
+    if record.hint is not None:
         return (
             f"[Still waiting for an approval after {waited_s:g} s; it starts when it is approved]\n"
-            f"Process ID: {process_id}\n{hint}"
+            f"{last}\n{record.hint}"
         )
-    if pid is None:
+    if record.pid is None:
         return (
-            f"[Still waiting for its turn after {waited_s:g} s: its group is full; it starts when there is room]\n"
-            f"Process ID: {process_id}\nUse list_processes to see it."
+            f"[Still waiting for its turn after {waited_s:g} s: {record.held_up_by}; it starts when there is room]\n"
+            f"{last}\nUse list_processes to see it."
         )
     return (
         f"[Still running after {waited_s:g} s; it goes on in the background]\n"
-        f"PID: {pid}\nProcess ID: {process_id}\n"
+        f"PID: {record.pid}\n{last}\n"
         "Use list_processes to see it and terminate_process to end it."
     )
 

@@ -43,7 +43,7 @@ async def execute_background(call: ToolCall, asked: ShellArguments) -> Outcome:
     process = await start_background(call, asked)
     record = process.record
     if call.progress is None and asked.wait_s is None:
-        return Outcome(text=started_text(record.pid, record.process_id, record.hint))
+        return Outcome(text=started_text(record))
     wait_s = call.runner.settings.wait_s if asked.wait_s is None else asked.wait_s
     if asked.background:
         wait_s = 0.0
@@ -99,7 +99,7 @@ async def _shown(process: Process, *, limit_bytes: int, waited_s: float) -> Outc
     if is_complete:
         return _final(process, shown)
     record = process.record
-    text = still_running_text(record.pid, record.process_id, waited_s=waited_s, hint=record.hint)
+    text = still_running_text(record, waited_s=waited_s)
     output = output_text(shown)
     structured = {
         "running": True,
