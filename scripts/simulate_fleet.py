@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 
 from outlive.core.needs import Amounts
-from outlive.placement.fleet import Demand, Fleet, FleetNode
+from outlive.placement.fleet import Demand, FleetNode, FleetRooms
 from outlive.placement.waiting_line import WaitingLine
 
 _GB = 2**30
@@ -55,8 +55,8 @@ _KINDS = (
 )
 
 
-def _fleet(nodes: int) -> Fleet:
-    fleet = Fleet()
+def _fleet(nodes: int) -> FleetRooms:
+    fleet = FleetRooms()
     for number in range(nodes):
         gpus = 4 if number % 5 == 0 else 0
         capacity = Amounts(cpu_milli=_CPUS * 1000, memory_bytes=_MEMORY_GB * _GB, gpu_milli=gpus * 1000)

@@ -17,6 +17,7 @@ from tests.promised import (
     bridge,
     client,
     docker,
+    fleet,
     jsonrpc,
     mcp,
     notices,
@@ -43,6 +44,7 @@ Door = Literal[
     "services",
     "telemetry",
     "web",
+    "fleet",
 ]
 DOORS: frozenset[str] = frozenset(get_args(Door))
 
@@ -62,6 +64,7 @@ BUILT_DOORS: frozenset[Door] = frozenset(
         "services",
         "telemetry",
         "web",
+        "fleet",
     }
 )
 
@@ -89,6 +92,7 @@ _BY_DOOR: Mapping[Door, Mapping[str, str]] = {
     "services": services.SENTENCES,
     "telemetry": telemetry.SENTENCES,
     "web": web.SENTENCES,
+    "fleet": fleet.SENTENCES,
 }
 
 PROMISES: tuple[Promise, ...] = tuple(

@@ -312,7 +312,7 @@ async def test_a_server_killed_after_a_cancel_in_that_moment_leaves_a_command_th
         _assert_never_ran(await engine.queries.find(process_id))
         await asyncio.sleep(0)
         assert [asked.process_id for asked in held.asked] == []
-        assert engine.queue.limit_of("me", "g") == 2
+        assert [one.limit for one in engine.queue.groups("me") if one.group == "g"] == [2]
 
 
 class _Story:

@@ -113,7 +113,7 @@ async def test_a_higher_limit_admits_at_once_and_taking_it_away_admits_all(
     async with an_engine(own_house.state_dir) as engine:
         processes = [await engine.starts.start(_command(gate.wait, limit=1), owner=ME) for _ in range(4)]
         await engine.queue.set_limit("me", "g", 2)
-        assert engine.queue.limit_of("me", "g") == 2
+        assert [one.limit for one in engine.queue.groups("me") if one.group == "g"] == [2]
         await poll_until(lambda: processes[1].state is State.RUNNING)
         assert _states(processes[2:]) == [State.QUEUED] * 2
         await engine.queue.set_limit("me", "g", None)
@@ -203,7 +203,7 @@ async def test_a_killed_server_costs_nobody_his_place(own_house: House, tmp_path
     async with an_engine(own_house.state_dir) as engine:
         found = [await engine.queries.find(process_id) for process_id in ids]
         assert _states(found) == [State.RUNNING] * 2 + [State.QUEUED] * 4
-        assert engine.queue.limit_of("me", "g") == 2
+        assert [one.limit for one in engine.queue.groups("me") if one.group == "g"] == [2]
     async with an_engine(own_house.state_dir) as engine:
         found = [await engine.queries.find(process_id) for process_id in ids]
         assert _states(found) == [State.RUNNING] * 2 + [State.QUEUED] * 4

@@ -3,7 +3,7 @@
 import pytest
 
 from outlive.core.needs import Amounts
-from outlive.placement.fleet import Demand, Fleet, FleetNode
+from outlive.placement.fleet import Demand, FleetNode, FleetRooms
 
 GB = 2**30
 
@@ -21,8 +21,8 @@ def _needs(cpu: float = 1, memory: float = 0, gpu: float = 0, **labels: str) -> 
     return Demand(amounts=amounts, labels=tuple(sorted(labels.items())))
 
 
-def _fleet(*nodes: FleetNode) -> Fleet:
-    fleet = Fleet()
+def _fleet(*nodes: FleetNode) -> FleetRooms:
+    fleet = FleetRooms()
     for node in nodes:
         fleet.put(node)
     return fleet

@@ -5,14 +5,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from outlive.core.needs import Amounts
-from outlive.placement.fleet import Demand, Fleet, FleetNode
+from outlive.placement.fleet import Demand, FleetNode, FleetRooms
 from outlive.placement.waiting_line import WaitingLine
 
 _PATIENCE = 3
 
 
-def _line(*cpus: int, patience: int = _PATIENCE) -> tuple[Fleet, WaitingLine]:
-    fleet = Fleet()
+def _line(*cpus: int, patience: int = _PATIENCE) -> tuple[FleetRooms, WaitingLine]:
+    fleet = FleetRooms()
     for number, cpu in enumerate(cpus):
         fleet.put(FleetNode(name=f"n{number}", capacity=Amounts(cpu_milli=cpu * 1000)))
     return fleet, WaitingLine(fleet, patience=patience)

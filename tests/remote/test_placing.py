@@ -72,6 +72,7 @@ def _room(client: Client, name: str) -> dict[str, Any]:
     return room
 
 
+@pytest.mark.promise("L.place")
 def test_commands_spread_over_all_machines_and_the_rest_waits(nodes: Nodes, tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
     with nodes.opened() as client:
@@ -85,6 +86,7 @@ def test_commands_spread_over_all_machines_and_the_rest_waits(nodes: Nodes, tmp_
             assert output_of(one) == (b"", b"")
 
 
+@pytest.mark.promise("L.place")
 def test_gpus_labels_and_neighbours_decide_where(nodes: Nodes, tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
     with nodes.opened() as client:
@@ -102,6 +104,7 @@ def test_gpus_labels_and_neighbours_decide_where(nodes: Nodes, tmp_path: Path) -
             assert one.wait().exit_code == 0
 
 
+@pytest.mark.promise("L.nodes")
 def test_a_drained_node_takes_nothing_and_one_that_is_busy_is_not_removed(
     nodes: Nodes, tmp_path: Path
 ) -> None:
@@ -124,6 +127,7 @@ def test_a_drained_node_takes_nothing_and_one_that_is_busy_is_not_removed(
         assert [one["name"] for one in client.fleet.remove("far1")["nodes"]] == ["far2"]
 
 
+@pytest.mark.promise("L.count")
 def test_a_node_refuses_what_another_server_has_taken(nodes: Nodes, tmp_path: Path) -> None:
     """Two servers share a node: what it has no room for waits for another machine, and nothing is overbooked."""
     gate = Gate(tmp_path / "gate")
@@ -140,6 +144,7 @@ def test_a_node_refuses_what_another_server_has_taken(nodes: Nodes, tmp_path: Pa
         assert refused.wait().exit_code == 0
 
 
+@pytest.mark.promise("L.once")
 def test_a_node_that_is_away_gets_nothing_and_loses_nothing(nodes: Nodes, tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
     with nodes.opened() as client:
@@ -159,6 +164,7 @@ def test_a_node_that_is_away_gets_nothing_and_loses_nothing(nodes: Nodes, tmp_pa
         assert second.wait().exit_code == 0
 
 
+@pytest.mark.promise("L.once")
 def test_a_killed_server_starts_each_waiting_command_once(nodes: Nodes, tmp_path: Path) -> None:
     gate, ran = Gate(tmp_path / "gate"), tmp_path / "ran"
     with nodes.opened() as client:
@@ -175,6 +181,7 @@ def test_a_killed_server_starts_each_waiting_command_once(nodes: Nodes, tmp_path
         assert sorted(ran.read_text().split()) == [str(number) for number in range(8)]
 
 
+@pytest.mark.promise("L.nodes.wall")
 def test_a_node_is_kept_with_its_token_for_its_owner_only(nodes: Nodes) -> None:
     with nodes.opened() as client:
         kept = nodes.near.state_dir / "nodes" / "far1" / "node"
@@ -188,6 +195,7 @@ def test_a_node_is_kept_with_its_token_for_its_owner_only(nodes: Nodes) -> None:
             client.start("true", backend="other")
 
 
+@pytest.mark.promise("L.gpus")
 def test_each_command_gets_gpus_of_its_own_also_after_a_kill(tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
     line = f"echo $CUDA_VISIBLE_DEVICES; {gate.wait}"
@@ -217,6 +225,7 @@ def test_a_node_gives_gpus_and_what_needs_none_is_told_of_none(nodes: Nodes) -> 
             assert output_of(started) == (told, b"")
 
 
+@pytest.mark.promise("L.unfit", "L.nodes")
 def test_what_fits_no_machine_waits_for_one_and_is_named(nodes: Nodes, tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
     with nodes.opened() as client:
@@ -245,6 +254,7 @@ def _deeds(client: Client) -> list[tuple[str, str, str, str | None]]:
     ]
 
 
+@pytest.mark.promise("L.nodes.wall")
 def test_changes_of_nodes_are_in_the_audit_log_and_what_was_started_here_makes_none(nodes: Nodes) -> None:
     with nodes.opened() as client:
         words = [sys.executable, "-m", "outlive", "node", "drain", "local"]

@@ -5,7 +5,6 @@ connections are `link`'s. tests/client/test_twins.py holds that both clients off
 """
 
 import contextlib
-import functools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +12,11 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from outlive.client.fleet import AsyncFleet, Fleet
-from outlive.client.follow import AsyncEvents, AsyncFollow, Events, Follow, silence
-from outlive.client.link import Address, Link, Links, say_nothing
+from outlive.client.follow import AsyncEvents, AsyncFollow, Events, Follow, follow_over
+from outlive.client.link import Address, Links, say_nothing
 from outlive.client.messages import read_approval, read_info
 from outlive.client.options import StartOptions, execute_params
-from outlive.client.process import AsyncProcess, Process, position_of
+from outlive.client.process import AsyncProcess, Process, position_of, process_over
 from outlive.client.results import PendingApproval, ProcessInfo
 from outlive.client.runtime import Runtime, blocking, run
 from outlive.client.services import (
@@ -151,7 +150,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
             # The process of an earlier start is not private to this new session, which has none.
             await self._links.drop(link)
             link = self._link
-        return _process_over(
+        return process_over(
             self._links,
             link,
             self._world,
@@ -174,13 +173,13 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         view = await self._link.request("get", _named(process_id, project))
         # A word may mean another process later; this object stays the one that it means now.
         found = ProcessId(view["process_id"])
-        return _process_over(self._links, self._link, self._world, process_id=found, pid=view["pid"])
+        return process_over(self._links, self._link, self._world, process_id=found, pid=view["pid"])
 
     def attach(
         self, process_id: str, cursor: Cursor | str = BEGINNING, *, project: str | None = None
     ) -> AsyncFollow:
         """Return an iterator over a process's output from `cursor` on; see `AsyncProcess.follow`, and `get` for its names."""
-        return _follow(self._links, process_id, position_of(cursor), over=self._link, project=project)
+        return follow_over(self._links, process_id, position_of(cursor), over=self._link, project=project)
 
     async def list(
         self,
@@ -312,47 +311,6 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         the number of `processes` that are followed there.
         """
         return [*(await self._link.request("nodes", {}))["nodes"]]
-
-
-def _process_over(
-    links: Links,
-    link: Link,
-    world: Runtime,
-    *,
-    process_id: ProcessId,
-    pid: int | None,
-    is_new: bool = False,
-) -> AsyncProcess:
-    async def release() -> None:
-        if link is not links.shared:
-            await links.drop(link)
-
-    return AsyncProcess(
-        process_id,
-        pid,
-        link=link,
-        world=world,
-        follow=lambda name, cursor, raw: _follow(links, name, cursor, over=link, raw=raw),
-        release=release,
-        is_new=is_new,
-    )
-
-
-def _follow(
-    links: Links,
-    process_id: str,
-    cursor: Cursor,
-    *,
-    over: Link,
-    raw: bool | None = False,
-    project: str | None = None,
-) -> AsyncFollow:
-    """Follow over a link of its own; a private process only over its own link, which alone may see it."""
-    if over is not links.shared:
-        return AsyncFollow(over, process_id, cursor, raw=raw, release=lambda: silence(over, process_id))
-    link = links.new()
-    release = functools.partial(links.drop, link)
-    return AsyncFollow(link, process_id, cursor, raw=raw, project=project, release=release)
 
 
 def _named(word: str, project: str | None) -> dict[str, object]:

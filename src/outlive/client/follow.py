@@ -5,11 +5,12 @@ hole. Opening connections again belongs to `link`; pages of recorded output to `
 """
 
 import contextlib
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Self
 
 from outlive.client.channel import ClientConnection
-from outlive.client.link import ANSWER_S, Link, is_passing
+from outlive.client.link import ANSWER_S, Link, Links, is_passing
 from outlive.client.messages import Attached, Ended, OutputMessage, OutputMissing, OutputPiece
 from outlive.client.results import Completion, Gap, Output, ProcessEvent, Stream
 from outlive.client.runtime import ConnectionLost, blocking, run
@@ -323,3 +324,20 @@ class Events:
     __next__ = blocking(AsyncEvents.__anext__)
     close = blocking(AsyncEvents.close)
     __exit__ = blocking(AsyncEvents.__aexit__)
+
+
+def follow_over(
+    links: Links,
+    process_id: str,
+    cursor: Cursor,
+    *,
+    over: Link,
+    raw: bool | None = False,
+    project: str | None = None,
+) -> AsyncFollow:
+    """Follow over a link of its own; a private process only over its own link, which alone may see it."""
+    if over is not links.shared:
+        return AsyncFollow(over, process_id, cursor, raw=raw, release=lambda: silence(over, process_id))
+    link = links.new()
+    release = functools.partial(links.drop, link)
+    return AsyncFollow(link, process_id, cursor, raw=raw, project=project, release=release)

@@ -7,8 +7,8 @@ connections to `link`. One more method is a coroutine of `AsyncProcess`, and a l
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Literal
 
-from outlive.client.follow import AsyncFollow, Follow
-from outlive.client.link import ANSWER_S, Link
+from outlive.client.follow import AsyncFollow, Follow, follow_over
+from outlive.client.link import ANSWER_S, Link, Links
 from outlive.client.messages import read_info, read_page
 from outlive.client.results import Gap, Output, Page, ProcessInfo, Stream
 from outlive.client.runtime import Runtime, blocking
@@ -324,3 +324,29 @@ class Process:
     release = blocking(AsyncProcess.release)
     relabel = blocking(AsyncProcess.relabel)
     close = blocking(AsyncProcess.close)
+
+
+def process_over(
+    links: Links,
+    link: Link,
+    world: Runtime,
+    *,
+    process_id: ProcessId,
+    pid: int | None,
+    is_new: bool = False,
+) -> AsyncProcess:
+    """Return the handle of a process that is asked for over a link, and followed over one of its own."""
+
+    async def release() -> None:
+        if link is not links.shared:
+            await links.drop(link)
+
+    return AsyncProcess(
+        process_id,
+        pid,
+        link=link,
+        world=world,
+        follow=lambda name, cursor, raw: follow_over(links, name, cursor, over=link, raw=raw),
+        release=release,
+        is_new=is_new,
+    )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 THOUSANDTHS = 1000
+NEED_EXAMPLES = "cpu=4, mem=40G, gpu=1, zone=eu"  # as a person writes them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,35 +133,11 @@ class Engine:
             environment=settings.environment,
             ask=backend.offers,
         )
-        # What lives, and what follows from a change of it.
-        self._processes = LiveTable()
-        self._feed = RegistryFeed(self._registry, self._processes)
-        self._registry.on_committed = self._feed.committed
-        self._unread = Unread(backend, grace_s=settings.reader_grace_s, output_limit=settings.output_limit)
-        self._pending = PendingStarts(QueueStore(self._layout, fit=Reserve(root).fit))
-        self.placement: Placement = placement or StaticPlacement([FleetNode(name=LOCAL, capacity=Amounts())])
-        self._places = Places(self.placement, gpus=settings.gpus)
-        self._limits = ConcurrencyLimits(self._pending, self._places)
-        self.nodes = Nodes(
-            NodeFiles(self._layout, fit=Reserve(root).fit),
-            routes or NoRoutes(),
-            self._places,
-            events=self.events,
-        )
-        self._changes = ChangeHandler(
-            self._feed,
-            self._limits,
-            unread=self._unread,
-            redaction=self.redaction,
-            events=self.events,
-        )
-        self.session_ends = SessionEnds(self._layout.mcp_ended, self._processes, events=self.events)
-        self._table = ProcessTable(self._processes, changes=self._changes, events=self.events)
+        self._make_table(placement, routes or NoRoutes())
         self._make_queries()
         self._make_starts()
-        self.controls = Controls(
-            backend, settings, queue=self.queue, questions=self.questions, events=self.events
-        )
+        questions = self.questions
+        self.controls = Controls(backend, settings, queue=self.queue, questions=questions, events=self.events)
         self.bulk = BulkControls(self.controls, self._processes, reconciliation=self.reconciliation)
         self.services = Services(
             ServiceFiles(self._layout, fit=Reserve(root).fit),
@@ -182,17 +158,33 @@ class Engine:
             events=self.events,
         )
 
+    def _make_table(self, placement: Placement | None, routes: NodeRoutes) -> None:
+        """Make what holds all that lives, counts it, and follows from a change of it."""
+        backend, settings, reserve = self._backend, self.settings, Reserve(self._layout.root)
+        self._processes = LiveTable()
+        self._feed = RegistryFeed(self._registry, self._processes)
+        self._registry.on_committed = self._feed.committed
+        self._unread = Unread(backend, grace_s=settings.reader_grace_s, output_limit=settings.output_limit)
+        self._pending = PendingStarts(QueueStore(self._layout, fit=reserve.fit))
+        self.placement: Placement = placement or StaticPlacement([FleetNode(name=LOCAL, capacity=Amounts())])
+        self._places = Places(self.placement, gpus=settings.gpus)
+        self._limits = ConcurrencyLimits(self._pending, self._places)
+        self.nodes = Nodes(NodeFiles(self._layout, fit=reserve.fit), routes, self._places, events=self.events)
+        self._changes = ChangeHandler(
+            self._feed, self._limits, unread=self._unread, redaction=self.redaction, events=self.events
+        )
+        self.session_ends = SessionEnds(self._layout.mcp_ended, self._processes, events=self.events)
+        self._table = ProcessTable(self._processes, changes=self._changes, events=self.events)
+
     def _make_queries(self) -> None:
         """Make what finds processes of earlier servers, and what answers questions about processes."""
-        registry, table = self._registry, self._table
-        self._recovery = Recovery(
-            self._layout, registry, table, changes=self._changes, redaction=self.redaction
-        )
+        registry, table, redaction = self._registry, self._table, self.redaction
+        self._recovery = Recovery(self._layout, registry, table, changes=self._changes, redaction=redaction)
         self._upkeep = Upkeep(
             self._layout,
             registry,
             table,
-            secrets=self.redaction.secrets,
+            secrets=redaction.secrets,
             events=self.events,
             owed=self.notices if self.settings.notify_on else None,
         )
@@ -204,17 +196,16 @@ class Engine:
             registry=registry,
             recovery=self._recovery,
             reconciliation=self.reconciliation,
-            redaction=self.redaction,
+            redaction=redaction,
             questions=self.questions,
         )
-        self._index = OutputIndex(self._layout, table, redactor=self.redaction.redactor, events=self.events)
-        self.search = OutputSearch(self._layout, self.queries, self.redaction, table=table, registry=registry)
+        self._index = OutputIndex(self._layout, table, redactor=redaction.redactor, events=self.events)
+        self.search = OutputSearch(self._layout, self.queries, redaction, table=table, registry=registry)
         self.lookup = Lookup(self.queries)
         self.connections = ConnectionProcesses(table, self._recovery)
         self.grants = Grants(self._processes, self.settings)
-        self.disk_usage = DiskUsage(
-            self._layout, self._upkeep, rule=self.settings.retention, queries=self.queries
-        )
+        rule = self.settings.retention
+        self.disk_usage = DiskUsage(self._layout, self._upkeep, rule=rule, queries=self.queries)
         self.health = Health(self._backend, registry, disk=self.disk, reconciliation=self.reconciliation)
 
     def _make_starts(self) -> None:

@@ -30,6 +30,7 @@ from outlive.operations.nodes import (
     NODE_REQUESTS,
     AmountView,
     NodeAdd,
+    NodeAnswer,
     NodeChange,
     NodeDrain,
     NodeList,
@@ -37,7 +38,6 @@ from outlive.operations.nodes import (
     NodeRequest,
     NodeResume,
     NodesRequest,
-    NodeView,
     RoomView,
 )
 from outlive.placement.contract import NodeRoom
@@ -247,9 +247,9 @@ class Nodes:
             hint = f"There are: {', '.join(sorted(known))}."
             raise InvalidRequest("invalid_params", f"name: there is no node {name!r}.", hint=hint)
 
-    def _view(self, name: str, state: NodeState, room: NodeRoom | None) -> NodeView:
+    def _view(self, name: str, state: NodeState, room: NodeRoom | None) -> NodeAnswer:
         entry = self._entries.get(name)
-        return NodeView(
+        return NodeAnswer(
             name=name,
             address=state.address,
             state="away" if state.is_away else "connected",

@@ -93,7 +93,7 @@ class RoomView(AnswerMembers, kw_only=True, frozen=True):
     placed: Annotated[int, Meta(description="How many commands are counted there.")]
 
 
-class NodeView(AnswerMembers, kw_only=True, frozen=True):
+class NodeAnswer(AnswerMembers, kw_only=True, frozen=True):
     """Another server that runs commands for this one."""
 
     name: str
@@ -110,7 +110,7 @@ class NodeView(AnswerMembers, kw_only=True, frozen=True):
 class NodeList(AnswerMembers, kw_only=True, frozen=True):
     """The nodes by name, this machine, and the caller's commands that wait for a place, the next first."""
 
-    nodes: list[NodeView]
+    nodes: list[NodeAnswer]
     local: RoomView
     waiting: list[str]
     unfit: Annotated[list[str], Meta(description="Those of them that no machine that is known could run.")]

@@ -1,4 +1,4 @@
-"""`Fleet`: the nodes with what each has, what was taken of it, and which of them suits a command best.
+"""`FleetRooms`: the nodes with what each has, what was taken of it, and which of them suits a command best.
 
 What it holds is made again from the processes that live, and stands in no file. In which order commands are placed is decided in
 `waiting_line`.
@@ -96,7 +96,7 @@ class _Room:
         return sum(max(0, asked - free) / whole for asked, free, whole in pairs if asked)
 
 
-class Fleet:
+class FleetRooms:
     """All nodes. Names are those of the nodes, commands are known by their process ids."""
 
     def __init__(self) -> None:

@@ -7,8 +7,8 @@ waits asks again in its order.
 from collections.abc import Iterable
 
 from outlive.placement.contract import NodeRoom, PlacementListener
-from outlive.placement.fleet import Demand, Fleet, FleetNode
-from outlive.placement.waiting_line import Grant, WaitingLine
+from outlive.placement.fleet import Demand, FleetNode, FleetRooms
+from outlive.placement.waiting_line import PlaceGrant, WaitingLine
 
 
 class StaticPlacement:
@@ -16,7 +16,7 @@ class StaticPlacement:
 
     def __init__(self, nodes: Iterable[FleetNode] = ()) -> None:
         """Begin with these nodes, and nothing that runs."""
-        self._fleet = Fleet()
+        self._fleet = FleetRooms()
         self._line = WaitingLine(self._fleet)
         self._listener: PlacementListener | None = None
         for node in nodes:
@@ -80,7 +80,7 @@ class StaticPlacement:
         """Return the ids of what waits, the next first."""
         return self._line.waiting
 
-    def _report(self, grants: Iterable[Grant]) -> None:
+    def _report(self, grants: Iterable[PlaceGrant]) -> None:
         if self._listener is None:
             # Nothing hears of it yet: what was placed is known to `acquire`, which is asked again.
             return

@@ -1,4 +1,4 @@
-"""`WaitingLine`: which command is placed next when not all can be. It asks `Fleet` where, and decides when.
+"""`WaitingLine`: which command is placed next when not all can be. It asks `FleetRooms` where, and decides when.
 
 Commands are placed in the order in which they came. One that fits nowhere lets later ones pass that fit on nodes that it does
 not wait for, since idle machines help no one: it keeps one node for itself, the one that lacks least, and no later command gets
@@ -13,7 +13,7 @@ import heapq
 from collections import deque
 from dataclasses import dataclass, field
 
-from outlive.placement.fleet import Demand, Fleet
+from outlive.placement.fleet import Demand, FleetRooms
 
 # How many later commands may pass the first of its shape. Small enough that a person sees the wait end, large enough that one
 # command for a whole machine does not let a fleet of a thousand run empty.
@@ -21,7 +21,7 @@ PATIENCE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class PlaceGrant:
     """A command's turn has come: it runs on that node."""
 
     process_id: str
@@ -46,7 +46,7 @@ class _Shape:
 class WaitingLine:
     """The commands that wait for a place in a fleet; what is placed is taken from the fleet at once."""
 
-    def __init__(self, fleet: Fleet, *, patience: int = PATIENCE) -> None:
+    def __init__(self, fleet: FleetRooms, *, patience: int = PATIENCE) -> None:
         """Begin with nothing that waits."""
         self._fleet = fleet
         self._patience = patience
@@ -95,7 +95,7 @@ class WaitingLine:
             self._blocked.discard(shape.demand)
         return True
 
-    def advance(self, freed: str | None = None) -> list[Grant]:
+    def advance(self, freed: str | None = None) -> list[PlaceGrant]:
         """Place what can be placed, in order.
 
         Args:
@@ -107,11 +107,11 @@ class WaitingLine:
             grants += self._pass_through(None)[0]
         return grants
 
-    def _pass_through(self, freed: str | None) -> tuple[list[Grant], bool]:
+    def _pass_through(self, freed: str | None) -> tuple[list[PlaceGrant], bool]:
         """Place what can be; return that, and whether a shape keeps fewer nodes than before."""
         self._blocked.clear()
         self._kept.clear()
-        grants: list[Grant] = []
+        grants: list[PlaceGrant] = []
         has_let_go = False
         heads = [(shape.waiting[0][0], shape) for shape in self._shapes.values()]  # no two have the same turn
         heapq.heapify(heads)
@@ -128,7 +128,7 @@ class WaitingLine:
             has_let_go |= shape.passed >= self._patience
             self._fleet.take(process_id, shape.demand, node)
             del self._shape_of[process_id]
-            grants.append(Grant(process_id, node))
+            grants.append(PlaceGrant(process_id, node))
             shape.next_one()
             self._pass(turn)
             if shape.waiting:

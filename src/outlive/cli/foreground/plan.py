@@ -148,33 +148,3 @@ def parse_limits(words: Sequence[str]) -> Mapping[str, float]:
             text = f"--limit {word[:60]!r}: {error}."
             raise InvalidRequest("invalid_params", text, hint=f"For instance {LIMIT_EXAMPLES}.") from None
     return found
-
-
-NEED_EXAMPLES = "cpu=4, mem=40G, gpu=1, zone=eu"
-
-
-def parse_needs(options: ForegroundOptions) -> Mapping[str, object]:
-    """Return what a command needs of its machine, as `execute` takes it.
-
-    Raises:
-        InvalidRequest: A word is neither an amount nor a label.
-    """
-    # Start-up time: most commands say nothing of it.
-    from outlive.config.placement_settings import parse_resources  # noqa: PLC0415
-
-    try:
-        found = parse_resources(",".join(options.needs))
-    except ValueError as error:
-        raise InvalidRequest(
-            "invalid_params", f"--need: {error}.", hint=f"For instance {NEED_EXAMPLES}."
-        ) from None
-    members = {
-        "cpu": found.cpu,
-        "memory": found.memory,
-        "gpu": found.gpu,
-        "labels": dict(found.labels) or None,
-        "same_node_as": options.same_node_as,
-        "spread": options.is_spread or None,
-        "wait": False if options.is_refused else None,
-    }
-    return {name: value for name, value in members.items() if value is not None}

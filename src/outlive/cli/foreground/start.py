@@ -14,7 +14,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from outlive.cli.foreground.delivery import LOG_BYTES
-from outlive.cli.foreground.plan import ForegroundOptions, Plan, parse_limits, parse_needs
+from outlive.cli.foreground.placement import parse_needs
+from outlive.cli.foreground.plan import ForegroundOptions, Plan, parse_limits
 from outlive.cli.processes import parse_tags
 from outlive.cli.server.keeper_client import KeeperClient
 from outlive.client import (

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from outlive.cli.foreground.plan import NEED_EXAMPLES
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import (
     SERVER,
@@ -21,6 +20,7 @@ from outlive.cli.processes import connected
 from outlive.cli.tables import shown_size, shown_table
 from outlive.config.placement_settings import ResourceWords, parse_resources
 from outlive.core.location import LOCAL
+from outlive.core.needs import NEED_EXAMPLES
 
 _Members = Mapping[str, Any]
 _NAME = place("name", "NAME", about="As `outlive node ls` shows it; local is this machine.")

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from outlive.cli.far import a_client, far_url
+from outlive.cli.far import a_client
 from outlive.cli.foreground.delivery import Delivery, leave_behind
 from outlive.cli.foreground.keyboard import DetachKeys, feed
+from outlive.cli.foreground.placement import NEEDS, placed, say_waiting
 from outlive.cli.foreground.plan import (
     LIMIT_EXAMPLES,
-    NEED_EXAMPLES,
     Descriptors,
     ForegroundOptions,
     Plan,
@@ -47,9 +47,8 @@ from outlive.cli.processes import find_process
 from outlive.client import Client, Cursor, Gap, InvalidRequest, OutliveError, Output, Process
 from outlive.client.link import say_nothing
 from outlive.client.options import FlagOptions
-from outlive.client.results import ProcessInfo, Stream
+from outlive.client.results import Stream
 from outlive.core.durations import parse_duration
-from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.discovery.state_folder import layout_of
 
 _NOT_READY = 1
@@ -82,7 +81,7 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
         if size is not None and terminal is not None and plan.stdin == "typed" and terminal.is_ours:
             terminal.hush()
         try:
-            options, is_elsewhere = _placed(options, client)
+            options, is_elsewhere = placed(options, client)
             if is_elsewhere and plan.stdin == "lent":
                 plan = plan._replace(stdin="fed")
             if is_elsewhere:
@@ -99,7 +98,7 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
         if info is not None:
             say_repeated(info)
         elif process.pid is None:
-            _say_waiting(process.info(), client)
+            say_waiting(process.info(), client)
         if early is None:
             return _leave_at_once(process, options, readiness)
         if info is not None:
@@ -121,27 +120,6 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
             is_elsewhere=is_elsewhere,
             is_forgotten=options.is_forgotten,
         )
-
-
-def _placed(options: ForegroundOptions, client: Client) -> tuple[ForegroundOptions, bool]:
-    """Return the options with the backend that the server would choose, and whether that is another machine."""
-    if far_url() is not None:
-        return options, True
-    if options.backend is None and (backend := client.default_backend()) != LOCAL:
-        options = options._replace(passed={**options.passed, "backend": backend})
-    if options.is_placed and options.backend is None and client.nodes():
-        options = options._replace(passed={**options.passed, "backend": ANY})
-    return options, options.backend not in {None, LOCAL, DOCKER}
-
-
-def _say_waiting(info: ProcessInfo, client: Client) -> None:
-    """Say what a command waits for that has not begun."""
-    if info.hint is not None:
-        say(f"outlive: {info.hint}")
-    elif info.waits_for == "place" and info.process_id in client.fleet.list().get("unfit", ()):
-        say("outlive: No machine that is known has what it needs: it waits for one (outlive node ls).")
-    elif info.waits_for == "place":
-        say("outlive: It waits until a machine has room for it.")
 
 
 def _stay(
@@ -384,17 +362,7 @@ _PARAMETERS = (
     _of_start("limits", metavar="NAME=VALUE", more=f"{LIMIT_EXAMPLES}.", kind="many")._replace(
         flags=("--limit",)
     ),
-    options(
-        "--need",
-        metavar="NAME=VALUE",
-        about=f"What its machine must have free, or be labelled: {NEED_EXAMPLES}. It waits for one.",
-        to="needs",
-    ),
-    option("--same-node-as", metavar="PROCESS", about="Beside this process, on the same machine."),
-    switch("--spread", about="Rather on a machine that runs fewer of its group.", to="is_spread"),
-    switch(
-        "--no-wait", about="Refuse it where no machine has room, rather than let it wait.", to="is_refused"
-    ),
+    *NEEDS,
     *_PASSED,
     _of_start("replace", metavar="", kind="switch")._replace(default=False),
     _of_start("notify", metavar="", kind="switch")._replace(default=False),

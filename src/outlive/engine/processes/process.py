@@ -301,15 +301,10 @@ class Process:
         self._base = replace(self._base, is_session_over=True)
         self._snapshot = None
 
-    def place(self, location: Location, cwd: str) -> None:
-        """Take over where it runs, or that it is open again where, and its folder there. Engine only."""
-        self._base = replace(self._base, location=location, cwd=cwd)
-        self._snapshot = None
-
-    def give_gpus(self, gpus: tuple[str, ...]) -> None:
-        """Take over which GPUs it gets, or that it gets none any more. Engine only."""
-        if (needs := self._base.needs) is not None:
-            self._base = replace(self._base, needs=replace(needs, gpus=gpus))
+    def place(self, location: Location, cwd: str, gpus: tuple[str, ...] = ()) -> None:
+        """Take over where it runs, or that it is open again where, its folder there, and its GPUs. Engine only."""
+        needs = self._base.needs and replace(self._base.needs, gpus=gpus)
+        self._base = replace(self._base, location=location, cwd=cwd, needs=needs)
         self._snapshot = None
 
     def relabel(self, labels: ChangedLabels) -> None:

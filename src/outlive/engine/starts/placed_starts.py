@@ -45,7 +45,7 @@ class PlacedStarts:
         command = await self._located(node, process, command)
         if process.location.kind != "local" or not (gpus := self._places.take_gpus(process)):
             return command
-        process.give_gpus(gpus)
+        process.place(process.location, process.record.cwd, gpus)
         spec = decode_spec(command.spec)
         env = {**spec.env, GPU_VARIABLE: ",".join(gpus)}
         meta = {**spec.meta, **encode_meta(process.record)}

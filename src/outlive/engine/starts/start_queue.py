@@ -63,10 +63,6 @@ class StartQueue:
         self._outcomes = outcomes
         self._redaction = redaction
 
-    def limit_of(self, principal: str, group: str) -> int | None:
-        """Return how many of a group run at once; None when nothing limits them."""
-        return self._limits.limit_of((principal, group))
-
     async def set_limit(self, principal: str, group: str, limit: int | None) -> None:
         """Set how many of a group run at once, for good; None takes the limit away.
 
@@ -196,6 +192,10 @@ class StartQueue:
         """
         return self._limits.places.ask(record)
 
+    def give_back(self, process: Process) -> None:
+        """Give a place back that a command was given and does not take."""
+        self._limits.places.release(process)
+
     async def start_placed(self, process: Process, command: WaitingCommand) -> None:
         """Start a command that has just got a place; where its machine refuses it after all, it waits for another one.
 
@@ -240,7 +240,6 @@ class StartQueue:
         self._limits.leave(process)
         self._limits.places.refused(process)
         process.status.queue_again()
-        process.give_gpus(())
         process.place(_OPEN, process.record.cwd)
 
     async def admit(self, process: Process, command: WaitingCommand) -> bool:

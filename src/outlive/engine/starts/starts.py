@@ -195,30 +195,41 @@ class Starts:
         # Both travel to the keeper beside the spec, which is written to disk; a secret of the same name wins.
         in_memory = {**resolved.caller_env, **secrets}
         spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, settings=settings))
-        if record.state is State.QUEUED:
-            if command.notify and (failed := await self._notices.owe(process, command.notify)) is not None:
-                raise failed
-            await self._queue.put(process, WaitingCommand(process_id, spec, resolved.script, in_memory))
-            return process
-        if record.needs is not None:
-            await self._queue.start_placed(
-                process, WaitingCommand(process_id, spec, resolved.script, in_memory)
-            )
-            return process
+        await self._begin(command, process, WaitingCommand(process_id, spec, resolved.script, in_memory))
+        return process
+
+    async def _begin(self, command: Command, process: Process, described: WaitingCommand) -> None:
+        """Let a command wait, for whatever it has to wait for, or have the backend start it."""
+        if process.state is State.QUEUED:
+            await self._owe_first(process, command.notify)
+            await self._queue.put(process, described)
+            return
+        if process.needs is not None:
+            try:
+                await self._owe_first(process, command.notify)
+            except BaseException:  # a cancelled start as well: it does not take its place
+                self._queue.give_back(process)
+                raise
+            await self._queue.start_placed(process, described)
+            return
         self._table.processes.enter(process)
         if command.group is not None:
             self._queue.count(process)
         if command.notify:
             await self._owe(process, command.notify)
         await self._backend.start(
-            process_id,
-            spec,
-            resolved.script,
+            described.process_id,
+            described.spec,
+            described.script,
             settle=functools.partial(self._outcomes.settle, process),
-            secrets=in_memory,
-            backend=record.location.backend,
+            secrets=described.secrets,
+            backend=process.location.backend,
         )
-        return process
+
+    async def _owe_first(self, process: Process, events: tuple[NotifyEvent, ...]) -> None:
+        """Note what is owed for a start that is not among what lives yet; without that it is given up."""
+        if events and (failed := await self._notices.owe(process, events)) is not None:
+            raise failed
 
     async def _owe(self, process: Process, events: tuple[NotifyEvent, ...]) -> None:
         """Note what is owed for a start that has its place already; without that it is given up, and the place is free."""
