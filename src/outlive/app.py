@@ -25,6 +25,7 @@ from outlive.engine.commands.policy_check import log_openness
 from outlive.engine.terminals import terminals_of
 from outlive.execution import engine_and_containers
 from outlive.frontends.bridge import BRIDGE_PATH, BridgeFrontend, BridgeSettings
+from outlive.frontends.joined.frontend import JoinedFrontend
 from outlive.frontends.jsonrpc.door import PATH as JSONRPC_PATH
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings
@@ -50,8 +51,10 @@ from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.access import Access, Scope
 from outlive.policy.redaction import Redactor
 from outlive.policy.secret_patterns import parse_patterns
+from outlive.protocols.joined import NODE_PATH
 from outlive.server.access.authenticator import Authenticator, TokenBook
 from outlive.server.access.guard import Guard, Names
+from outlive.server.access.node_entrance import NodeEntrance
 from outlive.server.access.peers import Peers
 from outlive.server.error_formats import ErrorFormats
 from outlive.server.http.boundary import AuditedErrors, ErrorBoundary
@@ -103,8 +106,9 @@ class Application:
         self._begun = time.monotonic()
         redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
+        self._joined = JoinedFrontend(layout, max_message_bytes=settings.max_message_bytes)
         engine, self._containers = engine_and_containers(
-            settings, layout, working_folder=working_folder, redactor=redactor
+            settings, layout, working_folder=working_folder, redactor=redactor, joined=self._joined.nodes
         )
         self._engine = engine
         engine.reports.show_settings(effective)
@@ -122,6 +126,7 @@ class Application:
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
             terminals=terminals,
         )
+        self._joined.stand_before(engine.nodes, self._jsonrpc)
         self._terminal = TerminalFrontend(engine, take=self._take)
         self._mcp = McpHttpFrontend(lambda: mcp_service(engine, terminals, layout, settings, extend_mcp))
         self._rest = RestFrontend(
@@ -153,6 +158,7 @@ class Application:
             offering_paths=(TERMINAL_PATH, JSONRPC_PATH),
             origins=frozenset(settings.allow_origin),
             hello_paths=frozenset() if settings.hello_off else frozenset({MCP_PATH}),
+            nodes=NodeEntrance(NODE_PATH, self._engine.nodes.keys.name_of),
         )
 
     def _bridge_door(self, settings: Settings, layout: Layout, own_uid: int) -> BridgeFrontend:
@@ -193,6 +199,7 @@ class Application:
             *self._web.routes(),
             health_route(self._health),
             *self._jsonrpc.routes(),
+            *self._joined.routes(),
             *self._terminal.routes(),
             *self._mcp.routes(),
             *self._rest.routes(),
@@ -254,6 +261,7 @@ class Application:
                     )
                 )
             await self._stack.enter_async_context(self._jsonrpc)
+            await self._stack.enter_async_context(self._joined)
             await self._stack.enter_async_context(self._mcp)
             await self._stack.enter_async_context(self._rest)
             await self._stack.enter_async_context(self._bridge)
@@ -285,6 +293,7 @@ class Application:
         """End what clients merely keep open, before the server waits for its connections to end."""
         self._mcp.hang_up()
         self._rest.hang_up()
+        self._joined.hang_up()
 
     async def stop_processes(self) -> None:
         """End every process (TERM, grace period, KILL) and wait until all have ended, or patience has."""

@@ -8,6 +8,7 @@ from outlive.backends.contract import NodeState
 from outlive.backends.docker.containers import Containers
 from outlive.backends.local import LocalBackend
 from outlive.backends.remote.backend import RemoteBackend
+from outlive.backends.remote.joined import JoinedNodes
 from outlive.backends.routing import Route, Routing
 from outlive.config import Settings
 from outlive.config.options import websocket_url
@@ -32,9 +33,9 @@ from outlive.store.node_files import NodeEntry, NodeFiles
 
 
 def engine_and_containers(
-    settings: Settings, layout: Layout, *, working_folder: str, redactor: Redactor
+    settings: Settings, layout: Layout, *, working_folder: str, redactor: Redactor, joined: JoinedNodes
 ) -> tuple[Engine, Containers]:
-    """Return the engine, and what its containers are made by; neither is open.
+    """Return the engine, and what its containers are made by; neither is open. `joined` has the nodes that dial in.
 
     Raises:
         ConfigInvalid: The file of the nodes' tokens cannot be used, or commands that name no place could run nowhere.
@@ -46,14 +47,14 @@ def engine_and_containers(
     def located(process_id: ProcessId) -> Location:
         return engine.queries.location_of(process_id)
 
-    nodes = _nodes(settings, layout)
+    nodes = _nodes(settings, layout, joined)
     _check_place(settings, nodes)
     containers = docker_containers(settings, layout, living=living)
     told = engine_settings(
         settings, layout.root, environment=os.environ, working_folder=working_folder, redactor=redactor
     )
     local = LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper)
-    routes = _NodeRoutes(settings, layout, nodes)
+    routes = _NodeRoutes(settings, layout, nodes, joined)
     routing = routes.routing = Routing(
         {
             # The one table of places: name, kind, and the backend that serves it.
@@ -115,10 +116,13 @@ def _check_place(settings: Settings, nodes: Collection[str]) -> None:
 class _NodeRoutes:
     """Reaches nodes that are added while the server runs (see `engine.nodes.NodeRoutes`)."""
 
-    def __init__(self, settings: Settings, layout: Layout, backends: Mapping[str, RemoteBackend]) -> None:
+    def __init__(
+        self, settings: Settings, layout: Layout, backends: Mapping[str, RemoteBackend], joined: JoinedNodes
+    ) -> None:
         self._settings = settings
         self._layout = layout
         self._backends = dict(backends)
+        self._joined = joined
         self.routing: Routing | None = None
 
     @property
@@ -135,16 +139,19 @@ class _NodeRoutes:
         return replace(entry, url=url)
 
     async def put(self, name: str, entry: NodeEntry | None) -> None:
-        from outlive.nodes import connection_to, node_backend  # noqa: PLC0415 - with the client, 50 ms that few servers have a use for
+        from outlive.nodes import node_backend, way_to  # noqa: PLC0415 - with the client, 50 ms that few servers have a use for
 
         routing = self._opened()
         backend = self._backends.get(name)
         if backend is None:
-            backend = self._backends[name] = node_backend(name, self._settings, self._layout, entry=entry)
+            backend = node_backend(name, self._settings, self._layout, entry=entry, joined=self._joined)
+            self._backends[name] = backend
             await routing.put(name, Route(kind="node", backend=backend))
         else:
-            connection, address = connection_to(name, self._settings, entry=entry)
-            await backend.reconnect(connection, address=address)
+            way = way_to(name, self._settings, entry=entry, joined=self._joined)
+            await backend.reconnect(way.connection, address=way.address, pauses=way.pauses)
+        if entry is None:
+            self._joined.forget(name)
         if entry is None and name not in self.declared and not backend.nodes()[name].processes:
             del self._backends[name]
             await routing.drop(name)
@@ -158,10 +165,10 @@ class _NodeRoutes:
         return self.routing
 
 
-def _nodes(settings: Settings, layout: Layout) -> Mapping[str, RemoteBackend]:
+def _nodes(settings: Settings, layout: Layout, joined: JoinedNodes) -> Mapping[str, RemoteBackend]:
     if not settings.nodes and not os.path.isdir(layout.nodes):
         return {}
     from outlive.nodes import node_backends  # noqa: PLC0415 - with the client, 50 ms that few servers have a use for
 
-    entries = {entry.name: entry for entry in NodeFiles(layout).read() if entry.url}
-    return node_backends(settings, layout, entries)
+    entries = {entry.name: entry for entry in NodeFiles(layout).read() if entry.is_reached}
+    return node_backends(settings, layout, entries, joined=joined)

@@ -3,11 +3,16 @@
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from outlive.backends.remote.backend import RemoteBackend
 from outlive.backends.remote.folder import known_nodes
+from outlive.backends.remote.joined import JoinedNodes
+from outlive.backends.remote.link import Pauses
 from outlive.client.asyncio_runtime import AsyncioRuntime
+from outlive.client.joined import JoinedAddress
+from outlive.client.link import Address, Way
 from outlive.client.node import NodeClient
 from outlive.config import Settings
 from outlive.config.access_settings import NODE_TOKEN
@@ -16,14 +21,30 @@ from outlive.core.layout import Layout
 from outlive.keeper.common.kernel import punch_hole
 from outlive.store.node_files import NodeEntry
 
+JOINED = "joined"  # shown where others have an address
+# Looking for it costs nothing: the attempt itself waits until the node has dialled in.
+_JOINED_PAUSES = Pauses(first_s=0.02, longest_s=0.2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWay:
+    """How a node is reached (None: not at all), its address for people, and when to try again."""
+
+    connection: NodeClient | None
+    address: str
+    pauses: Pauses
+
 
 def node_backends(
     settings: Settings,
     layout: Layout,
     entries: Mapping[str, NodeEntry] = MappingProxyType({}),
     environ: Mapping[str, str] = os.environ,
+    joined: JoinedNodes | None = None,
 ) -> dict[str, RemoteBackend]:
     """Return the backends of all nodes by name, those included that only have processes from before.
+
+    `joined` has the connections of those that dial in.
 
     Raises:
         ConfigInvalid: The file of the tokens cannot be used.
@@ -31,7 +52,8 @@ def node_backends(
     names = dict.fromkeys((*addresses_of(settings), *entries, *known_nodes(layout)))
     tokens = node_tokens(settings, environ)
     return {
-        name: node_backend(name, settings, layout, entry=entries.get(name), tokens=tokens) for name in names
+        name: node_backend(name, settings, layout, entry=entries.get(name), tokens=tokens, joined=joined)
+        for name in names
     }
 
 
@@ -42,24 +64,33 @@ def node_backend(
     *,
     entry: NodeEntry | None,
     tokens: Mapping[str, str] | None = None,
+    joined: JoinedNodes | None = None,
 ) -> RemoteBackend:
-    """Return the backend of one node, reached as `connection_to` says.
+    """Return the backend of one node, reached as `way_to` says.
 
     Raises:
         ConfigInvalid: The file of the tokens cannot be used.
     """
-    connection, address = connection_to(name, settings, entry=entry, tokens=tokens)
-    return RemoteBackend(name, connection, state_dir=layout.root, punch=punch_hole, address=address)
+    way = way_to(name, settings, entry=entry, tokens=tokens, joined=joined)
+    return RemoteBackend(
+        name,
+        way.connection,
+        state_dir=layout.root,
+        punch=punch_hole,
+        address=way.address,
+        pauses=way.pauses,
+    )
 
 
-def connection_to(
+def way_to(
     name: str,
     settings: Settings,
     *,
     entry: NodeEntry | None,
     tokens: Mapping[str, str] | None = None,
-) -> tuple[NodeClient | None, str]:
-    """Return how a node is reached, and its address: as its entry says, else as the settings say, else (None, "") not at all.
+    joined: JoinedNodes | None = None,
+) -> NodeWay:
+    """Return how a node is reached: as its entry says, else as the settings say, else not at all.
 
     Raises:
         ConfigInvalid: The file of the tokens cannot be used.
@@ -69,9 +100,14 @@ def connection_to(
         url, token, ca_file = entry.url, entry.token, entry.ca
     elif url is not None:
         token = (node_tokens(settings) if tokens is None else tokens).get(name, "")
-    if url is None:
-        return None, ""
-    return NodeClient(url, token=token, ca_file=ca_file or None, world=AsyncioRuntime()), url
+    way: Way | None = None
+    pauses = Pauses()
+    if entry is not None and entry.dials_in and joined is not None:
+        way, url, pauses = JoinedAddress(name, joined.lane(name)), JOINED, _JOINED_PAUSES
+    elif url is not None:
+        way = Address(url=url, token=token, ca_file=ca_file or None, starts_server=False)
+    connection = None if way is None else NodeClient(way, world=AsyncioRuntime())
+    return NodeWay(connection=connection, address=url or "", pauses=pauses)
 
 
 def node_tokens(settings: Settings, environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -12,6 +12,7 @@ SENTENCES: Mapping[str, str] = {
     "A.reach_inside": "What lives in a process of ours acts, by no verb of any door, on a process with a weaker profile.",
     "A.grant": "A granted token lies in no file and no words, counts in its command only, and while that runs, for no more than its giver may.",
     "A.callbacks": "By the operator's setting each command has such a token; without it none has.",
+    "A.node": "What dials in as a node is let in by a code, once and for ten minutes, or by its newest credential alone, which counts at no other door.",
     "A.keeper": "No command of any profile is served by the socket of a shim, of a container, or of the guardian: only the lock's holder is.",
     "A.copy": "A copy of the state folder takes an identity of its own: what lives is the original's, lost in the copy and untouched by it.",
     "A.backup": "A backup made while commands write has each known process with its log, and appears under its name whole or not at all.",

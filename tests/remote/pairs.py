@@ -15,7 +15,7 @@ from tests.support.processes import pause_after
 from tests.support.server import OutliveServer, free_port, run_outlive
 
 PATIENCE_S = 20.0
-_PROXY_HOST = "127.0.0.2"  # of this machine, and not one of the names that a server answers for by itself
+PROXY_HOST = "127.0.0.2"  # of this machine, and not one of the names that a server answers for by itself
 
 
 def a_token(server: OutliveServer, name: str, scope: str = "run") -> str:
@@ -115,7 +115,7 @@ class Proxy:
 
     async def _heal(self) -> None:
         if self._server is None:
-            self._server = await asyncio.start_server(self._take, _PROXY_HOST, self.port)
+            self._server = await asyncio.start_server(self._take, PROXY_HOST, self.port)
 
     async def _cut(self) -> None:
         if self._server is not None:
@@ -191,7 +191,7 @@ class Pair:
     ) -> None:
         """Describe them; nothing is started."""
         # The Host names the proxy.
-        self.far = OutliveServer(folder / "far", args=("--public-name", _PROXY_HOST, *far_args), env=far_env)
+        self.far = OutliveServer(folder / "far", args=("--public-name", PROXY_HOST, *far_args), env=far_env)
         self._folder = folder
         self._near_args = near_args
         self._stack = contextlib.ExitStack()
@@ -212,7 +212,7 @@ class Pair:
         tokens.touch(mode=0o600)
         tokens.write_text(f"far {self.token}\n")
         self.proxy = self._stack.enter_context(Proxy(self.far.port))
-        words = ("--node", f"far=http://{_PROXY_HOST}:{self.proxy.port}", "--node-tokens", str(tokens))
+        words = ("--node", f"far=http://{PROXY_HOST}:{self.proxy.port}", "--node-tokens", str(tokens))
         self.near = OutliveServer(self._folder / "near", args=(*words, *self._near_args))
         self._stack.enter_context(self.near)
         self.connected()

@@ -293,6 +293,17 @@ PROGRAM = Group(
                 ),
                 Verb("resume", "Place commands on a drained one again.", "operator.nodes:resume"),
                 Verb("rm", "Forget one that was added.", "operator.nodes:rm"),
+                Verb(
+                    "invite",
+                    "Make a code with which a machine joins by dialling in.",
+                    "operator.nodes:invite",
+                ),
+                Verb(
+                    "join",
+                    "Make this machine a node of a server that has invited it.",
+                    "operator.joined:join",
+                ),
+                Verb("leave", "Be no node of a server any more.", "operator.joined:leave"),
             ),
         ),
         Group(

@@ -13,11 +13,11 @@ _Answer = Mapping[str, Any]
 
 
 class AsyncFleet:
-    """Lists, adds, drains and removes nodes; made by `AsyncClient`.
+    """Lists, adds, invites, drains and removes nodes; made by `AsyncClient`.
 
     Each method returns a mapping: `nodes`, a list of mappings as `AsyncClient.nodes` has them; `local`, what this server's own machine
-    has and what of it is free; `waiting`, the ids of this user's commands that wait for a place, the next first; and `unfit`, those of them that no machine that
-    is known could ever run.
+    has and what of it is free; `waiting`, the ids of this user's commands that wait for a place, the next first; `unfit`, those of
+    them that no machine that is known could ever run; and `gateways`, the servers that this machine has joined as a node.
     """
 
     def __init__(self, link: Link) -> None:
@@ -59,6 +59,41 @@ class AsyncFleet:
         amounts = {"cpu": cpu, "memory": memory, "gpu": gpu}
         return await self._link.request("node_add", {**params, **amounts})
 
+    async def invite(self, name: str, *, labels: Mapping[str, str] | None = None) -> _Answer:
+        """Let a machine join under a name by dialling in; `invitation` in the answer has the code, which counts once, for ten minutes.
+
+        Raises:
+            InvalidRequest: The name has a meaning of its own, or stands for a node that is reached by its address.
+        """
+        return await self._link.request("node_invite", {"name": name, "labels": dict(labels or {})})
+
+    async def join(
+        self, url: str, code: str, *, ca: str = "", labels: Mapping[str, str] | None = None
+    ) -> _Answer:
+        """Make this server's machine a node of the server at `url`, which has invited it: it is dialled from now on.
+
+        Args:
+            url: Its address, `wss://host:8003`.
+            code: The code of the invitation.
+            ca: PEM file, on this server's machine, of the authority of its certificate.
+            labels: Labels of this machine beside those of the invitation.
+
+        Raises:
+            InvalidRequest: The address is none, or leads over a network without TLS.
+            AccessDenied: The code does not count, or the certificate does not.
+            BackendUnavailable: No server answers there.
+        """
+        params = {"url": url, "code": code, "ca": ca, "labels": dict(labels or {})}
+        return await self._link.request("node_join", params, is_repeatable=False)
+
+    async def leave(self, gateway: str) -> _Answer:
+        """Run no more commands for a server that was joined, by its name in `gateways` or its address; what it has started goes on.
+
+        Raises:
+            InvalidRequest: This machine is no node of it.
+        """
+        return await self._link.request("node_leave", {"gateway": gateway})
+
     async def drain(self, name: str) -> _Answer:
         """Place no more commands on a node, or on "local"; what runs there goes on.
 
@@ -94,6 +129,9 @@ class Fleet:
 
     list = blocking(AsyncFleet.list)
     add = blocking(AsyncFleet.add)
+    invite = blocking(AsyncFleet.invite)
+    join = blocking(AsyncFleet.join)
+    leave = blocking(AsyncFleet.leave)
     drain = blocking(AsyncFleet.drain)
     resume = blocking(AsyncFleet.resume)
     remove = blocking(AsyncFleet.remove)

@@ -6,7 +6,7 @@
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlencode
 
 from outlive.client.channel import ClientConnection, greet
@@ -29,6 +29,21 @@ _PASSING = frozenset({"caller_undetermined", "connection_limit", "keeper_unavail
 
 def say_nothing(_line: str) -> None:
     """Discard the line."""
+
+
+class Way(Protocol):
+    """How a server is reached: an `Address`, or the connections that it opens itself (`joined`).
+
+    Attributes:
+        is_started_here: Whether a server is started when none runs.
+        was_reached: Whether the server has ever answered; then the client waits for it to come back.
+    """
+
+    is_started_here: bool
+    was_reached: bool
+
+    async def dial(self, world: Runtime, query: Mapping[str, str]) -> Transport:
+        """Return an open WebSocket; see `Address.dial`."""
 
 
 class Address:
@@ -152,7 +167,7 @@ class Link:
     """
 
     def __init__(
-        self, address: Address, world: Runtime, *, patience_s: float, keeps_session: bool = False
+        self, address: Way, world: Runtime, *, patience_s: float, keeps_session: bool = False
     ) -> None:
         """Open nothing yet; a server that went away is looked for during `patience_s` seconds."""
         self._address = address

@@ -5,12 +5,11 @@ feed never connects again by itself: it reports the loss, and another one is ope
 are not taken are kept up to `channel`'s bound.
 """
 
-import os
 from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
 from outlive.client.channel import ClientConnection, greet
-from outlive.client.link import Address, Link
+from outlive.client.link import Link, Way
 from outlive.client.messages import (
     Attached,
     Ended,
@@ -172,11 +171,9 @@ def _pass_on(listener: FeedListener, message: FollowedMessage) -> int:
 class NodeClient:
     """One node; nothing is opened before it is needed. Used from one event loop."""
 
-    def __init__(
-        self, url: str, *, token: str, ca_file: str | os.PathLike[str] | None, world: Runtime
-    ) -> None:
-        """Name the node: its `ws://` or `wss://` address, the token for it ("" for none), the authority of its certificate."""
-        self._address = Address(url=url, token=token, ca_file=ca_file, starts_server=False)
+    def __init__(self, address: Way, *, world: Runtime) -> None:
+        """Take how the node is reached: an address that is connected to, or connections that it opens itself."""
+        self._address = address
         self._world = world
         self._link = Link(self._address, world, patience_s=_PATIENCE_S)
 

@@ -231,6 +231,11 @@ class Layout:
         return f"{self.root}/nodes"
 
     @property
+    def gateways(self) -> str:
+        """Folder of the servers that this machine has joined, a file each; while it is there, a server is wanted."""
+        return f"{self.root}/gateways"
+
+    @property
     def containers(self) -> str:
         """Folder of the containers, one folder each, named as their plans are."""
         return f"{self.root}/containers"

@@ -1,12 +1,12 @@
-"""`Nodes`: the other servers on which commands run, added, drained and removed while this one serves.
+"""`Nodes`: the other servers on which commands run, added, invited, drained and removed while this one serves.
 
 What was declared is on disk before it counts. Nodes that settings name are there as well, and can be drained; what is followed on a
 node that is removed stays known, and unreachable.
 """
 
-import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Protocol, assert_never
 
 import msgspec
@@ -17,22 +17,28 @@ from outlive.core.errors import (
     ConfigInvalid,
     InvalidRequest,
     InvalidState,
-    LimitExceeded,
     OutliveError,
 )
 from outlive.core.events import AuditEvent
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import Amounts
 from outlive.core.process import Owner
+from outlive.engine.declared_nodes import DeclaredNodes
+from outlive.engine.node_keys import NodeKeys
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.places import Places
 from outlive.operations.nodes import (
     NODE_REQUESTS,
     AmountView,
+    GatewayView,
+    Invitation,
     NodeAdd,
     NodeAnswer,
     NodeChange,
     NodeDrain,
+    NodeInvite,
+    NodeJoin,
+    NodeLeave,
     NodeList,
     NodeRemoval,
     NodeRequest,
@@ -88,25 +94,69 @@ class NoRoutes:
         return {}
 
 
+class Gateways(Protocol):
+    """The servers that this machine has joined as a node (`frontends.joined.gateways`)."""
+
+    async def join(self, asked: NodeJoin) -> None:
+        """Join one; it is kept when this returns.
+
+        Raises:
+            InvalidRequest: Its address is none, or leads over a network without TLS.
+            OutliveError: It does not answer, or does not take the code.
+        """
+
+    async def leave(self, asked: NodeLeave) -> None:
+        """Run no more commands for one; what it has started goes on.
+
+        Raises:
+            InvalidRequest: There is none of that name or address.
+        """
+
+    def views(self) -> list[GatewayView]:
+        """Return them by name."""
+
+
+class NoGateways:
+    """This machine joins nothing (see `Gateways`)."""
+
+    async def join(self, asked: NodeJoin) -> None:
+        """Refuse."""
+        raise InvalidRequest("invalid_params", f"This server joins no other one: {asked.url!r}.")
+
+    async def leave(self, asked: NodeLeave) -> None:
+        """Refuse."""
+        raise InvalidRequest("invalid_params", f"This machine is no node of {asked.gateway!r}.")
+
+    def views(self) -> list[GatewayView]:
+        """Return none."""
+        return []
+
+
 class Nodes:
-    """Adds, drains, removes and shows nodes. On the engine's loop only."""
+    """Adds, invites, drains, removes and shows nodes. On the engine's loop only.
+
+    Attributes:
+        keys: What machines show that connect as nodes by themselves.
+        gateways: The servers that this machine has joined; `app` sets it.
+    """
 
     def __init__(
         self, files: NodeFiles, routes: NodeRoutes, places: Places, *, events: EventPublisher
     ) -> None:
         """Take what is kept of them, what reaches them, what places commands on them, and where changes are told."""
-        self._files = files
         self._routes = routes
         self._places = places
         self._events = events
-        self._entries: dict[str, NodeEntry] = {}
-        self._changing = asyncio.Lock()
+        self._declared = DeclaredNodes(files, places)
+        self._entries = self._declared.entries
+        self._changing = self._declared.changing
+        self._keep = self._declared.keep
+        self.keys = NodeKeys(self._declared)
+        self.gateways: Gateways = NoGateways()
 
     async def open(self) -> None:
         """Take over what was declared earlier; the nodes themselves are reached by the backends that were made for it."""
-        for entry in await asyncio.to_thread(self._files.read):
-            self._entries[entry.name] = entry
-            self._places.declare(entry)
+        await self._declared.open()
 
     async def answer(self, asked: NodeRequest, own: Collection[str], *, by: Owner) -> NodeList:
         """Do what a caller asks and return all nodes; `own` are the ids of the caller's processes that live.
@@ -117,8 +167,7 @@ class Nodes:
             AccessDenied: `scope_missing`: what was started here wants to change where commands run.
             OutliveError: What each of them raises.
         """
-        if not isinstance(asked, NodesRequest):
-            await self._change_audited(asked, by)
+        invitation = None if isinstance(asked, NodesRequest) else await self._change_audited(asked, by)
         rooms = {room.node.name: room for room in self._places.rooms()}
         return NodeList(
             nodes=[
@@ -128,9 +177,11 @@ class Nodes:
             local=_room(rooms[LOCAL], self._entries.get(LOCAL)),
             waiting=[one for one in self._places.waiting() if one in own],
             unfit=[one for one in self._places.unfit() if one in own],
+            gateways=self.gateways.views(),
+            invitation=invitation,
         )
 
-    async def _change_audited(self, asked: NodeChange, by: Owner) -> None:
+    async def _change_audited(self, asked: NodeChange, by: Owner) -> Invitation | None:
         what, details = _WORDS[type(asked)], _details(asked)
         try:
             # Commands with all their variables go where a node's address says: what was started here must not choose that.
@@ -141,7 +192,7 @@ class Nodes:
                     hint="Use a terminal that outlive did not open.",
                     details={"inside": by.inside},
                 )
-            await self._change(asked)
+            invitation = await self._change(asked)
         except OutliveError as error:
             self._events.publish(
                 AuditEvent(
@@ -154,9 +205,16 @@ class Nodes:
             )
             raise
         self._events.publish(AuditEvent(what=what, by=by, details=details))
+        return invitation
 
-    async def _change(self, asked: NodeChange) -> None:
+    async def _change(self, asked: NodeChange) -> Invitation | None:
         match asked:
+            case NodeInvite():
+                return await self.invite(asked)
+            case NodeJoin():
+                await self.gateways.join(asked)
+            case NodeLeave():
+                await self.gateways.leave(asked)
             case NodeAdd():
                 await self.add(asked)
             case NodeDrain():
@@ -167,6 +225,7 @@ class Nodes:
                 await self.remove(asked)
             case _:
                 assert_never(asked)
+        return None
 
     async def add(self, asked: NodeAdd) -> None:
         """Run commands on a server from now on, or reach one of that name otherwise; it is kept when this returns.
@@ -175,10 +234,11 @@ class Nodes:
             InvalidRequest: The name stands for something else, or the address is none.
             LimitExceeded: `disk_full`.
         """
-        if asked.name in {LOCAL, DOCKER, ANY}:
-            raise InvalidRequest("invalid_params", f"name: {asked.name!r} has a meaning of its own.")
+        _check_name(asked.name)
         async with self._changing:
             old = self._entries.get(asked.name)
+            if old is not None and old.dials_in:
+                raise _other_way(asked.name, "dials in by itself")
             entry = NodeEntry(
                 name=asked.name,
                 url=asked.url,
@@ -196,7 +256,26 @@ class Nodes:
                 raise InvalidRequest("invalid_params", error.message, hint=error.hint) from error
             await self._keep(entry)
             await self._routes.put(asked.name, entry)
-            self._places.declare(entry)
+
+    async def invite(self, asked: NodeInvite) -> Invitation:
+        """Let one machine join under a name, within ten minutes; one that has it already is the node until then.
+
+        Raises:
+            InvalidRequest: The name stands for something else, or for a node that is reached by its address.
+            LimitExceeded: `disk_full`.
+        """
+        _check_name(asked.name)
+        async with self._changing:
+            old = self._entries.get(asked.name, NodeEntry(name=asked.name))
+            if old.url or asked.name in self._routes.declared:
+                raise _other_way(asked.name, "is reached by its address")
+            code, kept = self.keys.invitation()
+            labels = asked.labels or old.labels
+            entry = replace(old, dials_in=True, labels=labels, invitation=kept)
+            await self._keep(entry)
+            if not old.dials_in:
+                await self._routes.put(asked.name, entry)
+        return Invitation(name=asked.name, code=code, expires_at=datetime.fromtimestamp(kept.expires_s, UTC))
 
     async def drain(self, name: str, *, is_draining: bool) -> None:
         """Place no more commands on a node, or on this machine, or some again; what runs there goes on.
@@ -209,7 +288,6 @@ class Nodes:
             self._check_known(name)
             entry = replace(self._entries.get(name, NodeEntry(name=name)), is_draining=is_draining)
             await self._keep(entry)
-            self._places.declare(entry)
 
     async def remove(self, asked: NodeRemoval) -> None:
         """Forget a node that was added; commands that still run there go on, and are not reached from here.
@@ -229,17 +307,8 @@ class Nodes:
             if count and not asked.force:
                 text = f"{count} processes run on {asked.name!r}: drain it and wait for them, or use force."
                 raise InvalidState("node_busy", text, details={"processes": count})
-            await asyncio.to_thread(self._files.remove, asked.name)
-            self._entries.pop(asked.name, None)
-            self._places.undeclare(asked.name)
+            await self._declared.drop(asked.name)
             await self._routes.put(asked.name, None)
-
-    async def _keep(self, entry: NodeEntry) -> None:
-        try:
-            await asyncio.to_thread(self._files.put, entry)
-        except OSError as error:
-            raise LimitExceeded("disk_full", f"The node cannot be kept: {error.strerror}.") from error
-        self._entries[entry.name] = entry
 
     def _check_known(self, name: str) -> None:
         known = {LOCAL, *self._routes.states()}
@@ -258,8 +327,18 @@ class Nodes:
             hint=state.hint,
             processes=state.processes,
             room=None if room is None else _room(room, entry, is_away=state.is_away),
-            added=entry is not None and bool(entry.url),
+            added=entry is not None and entry.is_reached,
         )
+
+
+def _check_name(name: str) -> None:
+    if name in {LOCAL, DOCKER, ANY}:
+        raise InvalidRequest("invalid_params", f"name: {name!r} has a meaning of its own.")
+
+
+def _other_way(name: str, how: str) -> InvalidRequest:
+    hint = f"Take another name, or `outlive node rm {name}` first."
+    return InvalidRequest("invalid_params", f"name: the node {name!r} {how}.", hint=hint)
 
 
 def _room(room: NodeRoom, entry: NodeEntry | None, *, is_away: bool = False) -> RoomView:
@@ -280,12 +359,14 @@ def _amounts(amounts: Amounts) -> AmountView:
 
 def _details(asked: NodeChange) -> dict[str, str | int | bool]:
     """Return what the audit log says of a change: never a token."""
-    details: dict[str, str | int | bool] = {"node": asked.name}
     match asked:
         case NodeAdd():
-            details["url"] = asked.url
+            return {"node": asked.name, "url": asked.url}
         case NodeRemoval():
-            details["force"] = asked.force
+            return {"node": asked.name, "force": asked.force}
+        case NodeJoin():
+            return {"url": asked.url}
+        case NodeLeave():
+            return {"gateway": asked.gateway}
         case _:
-            pass
-    return details
+            return {"node": asked.name}

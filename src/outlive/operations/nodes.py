@@ -75,6 +75,42 @@ class NodeRemoval(msgspec.Struct, kw_only=True, frozen=True):
     ] = False
 
 
+class NodeInvite(msgspec.Struct, kw_only=True, frozen=True):
+    """A machine that may join as a node by dialling in, once, with the code that the answer holds."""
+
+    name: NodeName
+    labels: Annotated[Tags, Meta(description="Labels beside those that it has itself.")] = {}
+
+
+class NodeJoin(msgspec.Struct, kw_only=True, frozen=True):
+    """A server that has invited this machine, which dials it from now on, and runs its commands."""
+
+    url: Annotated[
+        str, Meta(min_length=1, max_length=2048, description="wss://host:8003, of its JSON-RPC port.")
+    ]
+    code: Annotated[str, Meta(min_length=1, max_length=256, description="The code of the invitation.")]
+    ca: Annotated[
+        str,
+        Meta(
+            max_length=4096,
+            description="PEM file of the authority of its certificate; the system's by default.",
+        ),
+    ] = ""
+    labels: Annotated[Tags, Meta(description="Labels of this machine beside those of the invitation.")] = {}
+
+    def __repr__(self) -> str:
+        """Return the kind of request alone: the code stands in no text."""
+        return "<NodeJoin>"
+
+
+class NodeLeave(msgspec.Struct, kw_only=True, frozen=True):
+    """A server that this machine runs no more commands for."""
+
+    gateway: Annotated[
+        str, Meta(min_length=1, max_length=2048, description="Its name in `gateways`, or its address.")
+    ]
+
+
 class AmountView(AnswerMembers, kw_only=True, frozen=True, omit_defaults=True):
     """So much of each; what there is none of is left out."""
 
@@ -107,6 +143,25 @@ class NodeAnswer(AnswerMembers, kw_only=True, frozen=True):
     added: Annotated[bool, Meta(description="At run time (`outlive node add`), rather than by a setting.")]
 
 
+class GatewayView(AnswerMembers, kw_only=True, frozen=True):
+    """A server that this machine has joined as a node."""
+
+    name: Annotated[str, Meta(description="Its host; what it starts here belongs to `gateway:NAME`.")]
+    address: str
+    node: Annotated[str, Meta(description="What this machine is called there.")]
+    state: Literal["away", "connected"]
+    since: Moment
+    reason: Annotated[str | None, Meta(description="Why it is away.")]
+
+
+class Invitation(AnswerMembers, kw_only=True, frozen=True):
+    """What lets one machine join as a node."""
+
+    name: str
+    code: Annotated[str, Meta(description="Shown once; a machine that has it joins under that name.")]
+    expires_at: Moment
+
+
 class NodeList(AnswerMembers, kw_only=True, frozen=True):
     """The nodes by name, this machine, and the caller's commands that wait for a place, the next first."""
 
@@ -114,9 +169,13 @@ class NodeList(AnswerMembers, kw_only=True, frozen=True):
     local: RoomView
     waiting: list[str]
     unfit: Annotated[list[str], Meta(description="Those of them that no machine that is known could run.")]
+    gateways: Annotated[list[GatewayView], Meta(description="The servers that this machine has joined.")]
+    invitation: Annotated[
+        Invitation | None, Meta(description="The answer to `node_invite` alone has it.")
+    ] = None
 
 
-NodeChange = NodeAdd | NodeDrain | NodeResume | NodeRemoval
+NodeChange = NodeAdd | NodeDrain | NodeResume | NodeRemoval | NodeInvite | NodeJoin | NodeLeave
 NodeRequest = NodesRequest | NodeChange
 # Operation and request; each is answered with all nodes.
 NODE_REQUESTS: Mapping[str, type[NodeRequest]] = MappingProxyType(
@@ -126,5 +185,8 @@ NODE_REQUESTS: Mapping[str, type[NodeRequest]] = MappingProxyType(
         "node_drain": NodeDrain,
         "node_resume": NodeResume,
         "node_remove": NodeRemoval,
+        "node_invite": NodeInvite,
+        "node_join": NodeJoin,
+        "node_leave": NodeLeave,
     }
 )

@@ -18,7 +18,15 @@ from outlive.operations.controls import (
     Resize,
     SignalRequest,
 )
-from outlive.operations.nodes import NodeAdd, NodeDrain, NodeRemoval, NodeResume
+from outlive.operations.nodes import (
+    NodeAdd,
+    NodeDrain,
+    NodeInvite,
+    NodeJoin,
+    NodeLeave,
+    NodeRemoval,
+    NodeResume,
+)
 from outlive.operations.repetition import Rerun
 from outlive.operations.reports import AuditRequest, StatisticsRequest
 from outlive.operations.search import SearchRequest
@@ -83,6 +91,9 @@ _ALL = (
     _decides("node_drain", "Place no more commands on a node; what runs there goes on.", NodeDrain),
     _decides("node_resume", "Place commands on a drained node again.", NodeResume),
     _decides("node_remove", "Forget a node that was added.", NodeRemoval),
+    _decides("node_invite", "Make a code with which a machine joins as a node by dialling in.", NodeInvite),
+    _decides("node_join", "Make this machine a node of the server that has invited it.", NodeJoin),
+    _decides("node_leave", "Run no more commands for a server that this machine has joined.", NodeLeave),
     _decides("approvals", "List what waits for an approval, oldest first."),
     _decides(
         "approve", "Let a process start that waits for an approval, if it is what was shown.", Approving

@@ -1,4 +1,4 @@
-"""What is kept of nodes that were added or drained at run time: a file `node` in each node's folder, for its owner only.
+"""What is kept of nodes that were added, invited or drained at run time: a file `node` in each node's folder, for its owner only.
 
 Blocking: run it in a thread. Which processes of a node are followed stands beside it (`backends.remote.folder`).
 """
@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from outlive.core.layout import Layout
 from outlive.core.needs import Amounts
@@ -18,14 +18,31 @@ _Fit = Callable[[Callable[[], None]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptInvitation:
+    """A code that lets one machine join, by its hash; `expires_s` is seconds since the epoch.
+
+    `gave` is the hash of the credential that a machine was given for it. Once that one is shown, the code is used up.
+    """
+
+    digest: str
+    expires_s: float
+    gave: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEntry:
     """A node as its operator declares it. Without a `url` a setting says where it is, and this only what was changed of it.
 
-    `cpu`, `memory` (bytes) and `gpu` are at most so much of what it has; None: all of it. `token` is a secret.
+    `cpu`, `memory` (bytes) and `gpu` are at most so much of what it has; None: all of it. `token` is a secret. `dials_in`: it has
+    no address, and connects by itself; it shows one of `credentials` (hashes: the one that it has, and the one that it was given
+    but may not have kept yet), or the code of the `invitation`.
     """
 
     name: str
     url: str = ""
+    dials_in: bool = False
+    credentials: tuple[str, ...] = ()
+    invitation: KeptInvitation | None = None
     token: str = field(default="", repr=False)
     ca: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -33,6 +50,11 @@ class NodeEntry:
     memory: int | None = None
     gpu: float | None = None
     is_draining: bool = False
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether it says how the node is reached, by an address or by a connection of its own."""
+        return bool(self.url) or self.dials_in
 
     def applied(self, node: FleetNode) -> FleetNode:
         """Return a node as it describes itself with what is declared of it: fewer amounts, more labels."""
@@ -82,6 +104,9 @@ class NodeFiles:
             "memory": entry.memory,
             "gpu": entry.gpu,
             "draining": entry.is_draining,
+            "dials_in": entry.dials_in,
+            "credentials": list(entry.credentials),
+            "invitation": None if entry.invitation is None else asdict(entry.invitation),
         }
         kept = {name: value for name, value in members.items() if value}
         if not kept:  # nothing is said of it any more: a setting's node, or this machine, as it was before
@@ -103,9 +128,13 @@ class NodeFiles:
         try:
             with open(f"{self._folder}/{name}/{_FILE}", "rb") as file:
                 kept = json.loads(file.read())
+            code = kept.get("invitation")
             return NodeEntry(
                 name=name,
                 url=str(kept.get("url", "")),
+                dials_in=bool(kept.get("dials_in")),
+                credentials=tuple(str(one) for one in kept.get("credentials", ())),
+                invitation=None if code is None else KeptInvitation(**code),
                 token=str(kept.get("token", "")),
                 ca=str(kept.get("ca", "")),
                 labels={str(label): str(value) for label, value in kept.get("labels", {}).items()},
@@ -114,7 +143,7 @@ class NodeFiles:
                 gpu=kept.get("gpu"),
                 is_draining=bool(kept.get("draining")),
             )
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, TypeError):
             return None
 
 

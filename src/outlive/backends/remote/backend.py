@@ -84,13 +84,13 @@ class RemoteBackend:
         task = self._tasks.create_task(self._link.run(self._follower.follow), name=f"node {self._name}")
         self._stack.callback(task.cancel)
 
-    async def reconnect(self, connection: NodeConnection | None, *, address: str) -> None:
+    async def reconnect(self, connection: NodeConnection | None, *, address: str, pauses: Pauses) -> None:
         """Reach the node otherwise from now on, or (None) not any more; its processes stay known.
 
         Starts that it has not answered are asked for there, under their own names.
         """
         self._address = address
-        await self._link.reconnect(connection)
+        await self._link.reconnect(connection, pauses=pauses)
 
     async def close(self) -> None:
         """Disconnect; what runs there goes on, and is found again by the folders."""

@@ -113,13 +113,13 @@ class NodeLink:
         finally:
             self._asking.discard(scope)
 
-    async def reconnect(self, connection: NodeConnection | None) -> None:
+    async def reconnect(self, connection: NodeConnection | None, *, pauses: Pauses) -> None:
         """Reach the node otherwise from now on, or (None) not any more; what is known of it stays.
 
         What is being asked for ends as when the node goes away; a start is asked for again under its name.
         """
         old, self.connection = self.connection, connection
-        self._pause_s = self.pauses.first_s
+        self.pauses, self._pause_s = pauses, pauses.first_s
         self._is_replaced.set()
         if self._attempt is not None:
             self._attempt.reschedule(asyncio.get_running_loop().time())

@@ -136,6 +136,9 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         "node add": (
             ("outlive node add build https://build.example:8003 --token-file token --label zone=eu", ""),
         ),
+        "node invite": (("outlive node invite gpu1 --label zone=eu", "shows the code once"),),
+        "node join": (("outlive node join wss://gateway.example:8003", "on gpu1; asks for the code"),),
+        "node leave": (("outlive node leave gateway.example", ""),),
         "node inspect": (("outlive node inspect build", ""),),
         "node drain": (("outlive node drain build", "before its machine is shut down"),),
         "node resume": (("outlive node resume build", ""),),

@@ -23,6 +23,11 @@ from outlive.core.location import LOCAL
 from outlive.core.needs import NEED_EXAMPLES
 
 _Members = Mapping[str, Any]
+_APART = "--capacity takes cpu, mem and gpu, and --label everything else"
+INVITED = "10 minutes"  # `engine.node_keys` decides it
+LABELS = options(
+    "--label", metavar="NAME=VALUE", about="A label beside those that it has itself.", to="labels"
+)
 _NAME = place("name", "NAME", about="As `outlive node ls` shows it; local is this machine.")
 
 
@@ -44,7 +49,7 @@ def ls(*, server: ServerFlags) -> int:
         to="token_file",
     ),
     option("--ca", metavar="FILE", about="PEM file of the authority of its certificate.", default=""),
-    options("--label", metavar="NAME=VALUE", about="A label beside those that it has itself.", to="labels"),
+    LABELS,
     options(
         "--capacity",
         metavar="NAME=VALUE",
@@ -64,16 +69,16 @@ def add(
     server: ServerFlags,
 ) -> int:
     """Run commands there from now on, also after a restart of the server."""
-    amounts, words = _resources("--capacity", capacity), _resources("--label", labels)
-    if amounts.labels or words.amounts.view():
-        raise UsageError("--capacity takes cpu, mem and gpu, and --label everything else")
+    amounts = _resources("--capacity", capacity)
+    if amounts.labels:
+        raise UsageError(_APART)
     with connected(server) as client:
         found = client.fleet.add(
             name,
             url,
             token=_token(token_file),
             ca=os.path.abspath(ca) if ca else "",
-            labels=dict(words.labels),
+            labels=parsed_labels(labels),
             cpu=amounts.cpu,
             memory=amounts.memory,
             gpu=amounts.gpu,
@@ -82,6 +87,28 @@ def add(
         show_json(dict(found))
         return 0
     say(f"{name} is a node from now on; `outlive node ls` shows whether it answers.")
+    return 0
+
+
+@takes(
+    place("name", "NAME", about="What the machine is to be called here."),
+    LABELS,
+    *SERVER,
+)
+def invite(*, name: str, labels: list[str], server: ServerFlags) -> int:
+    """Let a machine that this one cannot reach become a node.
+
+    Prints a code, which counts once, for ten minutes. On the machine, give it to `outlive node join URL`.
+    """
+    with connected(server) as client:
+        found = client.fleet.invite(name, labels=parsed_labels(labels))
+    if server.as_json:
+        show_json(dict(found))
+        return 0
+    show(str(found["invitation"]["code"]))
+    say(
+        f"On the machine: outlive node join wss://HOST:PORT of this server. The code counts once, for {INVITED}."
+    )
     return 0
 
 
@@ -157,6 +184,11 @@ def _show(found: _Members, server: ServerFlags) -> int:
     if server.as_json:
         show_json(dict(found))
         return 0
+    for gateway in found["gateways"]:
+        reason = "" if gateway["reason"] is None else f": {gateway['reason']}"
+        say(
+            f"This machine is a node of {gateway['name']}, as {gateway['node']} ({gateway['state']}{reason})."
+        )
     rows = [("NAME", "STATE", "CPU", "MEMORY", "GPU", "PLACED", "LABELS")]
     for name in (LOCAL, *(node["name"] for node in found["nodes"])):
         node = _node(found, name)
@@ -206,6 +238,14 @@ def _amount(room: _Members, name: str) -> str:
 
 def _labels(room: _Members) -> str:
     return ", ".join(f"{name}={value}" for name, value in room.get("labels", {}).items())
+
+
+def parsed_labels(words: list[str]) -> dict[str, str]:
+    """Return the labels that `--label` gives."""
+    found = _resources("--label", words)
+    if found.amounts.view():
+        raise UsageError(_APART)
+    return dict(found.labels)
 
 
 def _resources(flag: str, words: list[str]) -> ResourceWords:

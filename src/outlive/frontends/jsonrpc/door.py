@@ -12,6 +12,7 @@ from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.jsonrpc.connection import Connection
 from outlive.frontends.jsonrpc.context import Observe
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Sessions
+from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.jsonrpc.requests import Resumption
 from outlive.server.access.guard import access_of
@@ -87,6 +88,14 @@ class JsonRpcFrontend:
             await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
         except WebSocketDisconnect:
             return  # gone before it was let in
+        await self._run(websocket, access_of(websocket.scope))
+
+    async def converse(self, websocket: WebSocket, access: Access) -> None:
+        """Serve one session over a WebSocket that this server has opened, until it ends, as over one that came in."""
+        await websocket.accept()
+        await self._run(websocket, access)
+
+    async def _run(self, websocket: WebSocket, access: Access) -> None:
         connection = Connection(
             websocket,
             open_outbox(websocket),
@@ -103,4 +112,4 @@ class JsonRpcFrontend:
         except InvalidRequest as error:
             await connection.refuse(error)
             return
-        await connection.run(resumption, access_of(websocket.scope))
+        await connection.run(resumption, access)

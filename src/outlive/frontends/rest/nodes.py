@@ -1,9 +1,22 @@
-"""/v1/nodes: the machines that commands run on: list, add, drain, resume, remove. Each answers with all of them."""
+"""/v1/nodes: the machines that commands run on: list, add, invite, drain, resume, remove. Each answers with all of them.
+
+/v1/gateways: the servers that this machine is a node of: join, leave. Answered in the same way.
+"""
 
 import msgspec
 
 from outlive.frontends.rest.routes import Members, RestCall
-from outlive.operations.nodes import NodeAdd, NodeDrain, NodeRemoval, NodeRequest, NodeResume, NodesRequest
+from outlive.operations.nodes import (
+    NodeAdd,
+    NodeDrain,
+    NodeInvite,
+    NodeJoin,
+    NodeLeave,
+    NodeRemoval,
+    NodeRequest,
+    NodeResume,
+    NodesRequest,
+)
 
 
 async def list_nodes(call: RestCall, asked: NodesRequest) -> Members:
@@ -28,6 +41,21 @@ async def resume(call: RestCall, asked: NodeResume) -> Members:
 
 async def remove(call: RestCall, asked: NodeRemoval) -> Members:
     """Forget a node that was added."""
+    return await _answer(call, asked)
+
+
+async def invite(call: RestCall, asked: NodeInvite) -> Members:
+    """Make a code with which a machine joins as a node by dialling in."""
+    return await _answer(call, asked)
+
+
+async def join(call: RestCall, body: NodeJoin) -> Members:
+    """Make this machine a node of the server that has invited it."""
+    return await _answer(call, body)
+
+
+async def leave(call: RestCall, asked: NodeLeave) -> Members:
+    """Run no more commands for a server that this machine has joined."""
     return await _answer(call, asked)
 
 

@@ -96,6 +96,7 @@ _INPUT = {"description": "The bytes themselves, whatever type they claim to be."
 _ALL, _ONE, _APPROVAL = "/v1/processes", "/v1/processes/{process_id}", "/v1/approvals/{process_id}"
 _SERVICES = "/v1/services"
 _NODES, _NODE = "/v1/nodes", "/v1/nodes/{name}"
+_GATEWAYS, _GATEWAY = "/v1/gateways", "/v1/gateways/{gateway}"
 _TERMINALS, _TERMINAL = "/v1/terminals", "/v1/terminals/{terminal_id}"
 _ASYNC = "/api/async"
 _BY_PID, _BY_ID = f"{_ASYNC}/process/terminate_by_pid/", f"{_ASYNC}/process/terminate/{{process_id}}/"
@@ -130,6 +131,9 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("POST", f"{_NODE}/drain", "node_drain", nodes.drain, NodeList, _DISK),
     RestRoute("POST", f"{_NODE}/resume", "node_resume", nodes.resume, NodeList, _DISK),
     RestRoute("DELETE", _NODE, "node_remove", nodes.remove, NodeList, _STATE),
+    RestRoute("POST", f"{_NODE}/invite", "node_invite", nodes.invite, NodeList, _DISK),
+    RestRoute("POST", _GATEWAYS, "node_join", nodes.join, NodeList, _DISK),
+    RestRoute("DELETE", _GATEWAY, "node_leave", nodes.leave, NodeList),
     RestRoute("GET", "/v1/approvals", "approvals", processes.approvals, shared.Approvals),
     RestRoute("POST", f"{_APPROVAL}/approve", "approve", processes.approve, _VIEW, (*_STATE, *_DISK)),
     RestRoute("POST", f"{_APPROVAL}/deny", "deny", processes.deny, _VIEW, _STATE),

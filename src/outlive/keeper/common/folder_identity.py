@@ -112,6 +112,11 @@ def _set_waiting_aside(layout: Layout) -> None:
         if not name.endswith(Layout.ASIDE):
             os.rename(f"{layout.services}/{name}", f"{layout.services}/{name}{Layout.ASIDE}")
     _remove(layout.server_wanted)
+    # The original stays the node that it is: two machines with one credential would push each other out.
+    for name in _names(layout.gateways):
+        _remove(f"{layout.gateways}/{name}")
+    with contextlib.suppress(OSError):
+        os.rmdir(layout.gateways)
 
 
 def _names(folder: str) -> list[str]:

@@ -16,7 +16,9 @@ def is_server_wanted(layout: Layout) -> bool:
 
     Not after an ordered stop, which counts until the next boot, and not where a service manager does it (decision 141).
     """
-    return os.path.exists(layout.server_wanted) and not is_stopped(layout) and unit_file(layout) is None
+    # A machine that has joined others is a node: no client of its own may ever come to start its server again.
+    is_needed = os.path.exists(layout.server_wanted) or os.path.exists(layout.gateways)
+    return is_needed and not is_stopped(layout) and unit_file(layout) is None
 
 
 def is_stopped(layout: Layout) -> bool:

@@ -32,6 +32,7 @@ from starlette.types import Scope
 from outlive.core.errors import LimitExceeded, StoreCorrupt
 from outlive.policy.access import PAGE_HINT, PREFIX, Access, Token, digest_of, find_token
 from outlive.policy.access import Scope as AccessScope
+from outlive.server.access.node_entrance import NodeEntrance
 from outlive.server.access.peers import PEER, Peer, PeerCredentials, PeerPlace, Peers
 from outlive.server.access.web_pages import (
     is_code_form,
@@ -213,6 +214,7 @@ class Authenticator:
         offering_paths: tuple[str, ...] = (),
         origins: frozenset[str] = frozenset(),
         hello_paths: frozenset[str] = frozenset(),
+        nodes: NodeEntrance | None = None,
     ) -> None:
         """Take the sources of facts, and the operator's settings.
 
@@ -227,7 +229,9 @@ class Authenticator:
                 connect there, and cannot send a header.
             origins: The origins whose pages act as the user, as `scheme://host[:port]` in lower case.
             hello_paths: Paths at which pages of this machine without a token get the scope hello (promise S4.10).
+            nodes: Decides about the path at which nodes dial in.
         """
+        self._nodes = nodes
         self._peers = peers
         self._tokens = tokens
         self._own_uid = own_uid
@@ -252,6 +256,13 @@ class Authenticator:
             return AccessRefusal(error.code, error.message)
         if peer.is_unix and standing.uid != self._own_uid:
             return AccessRefusal("foreign_user", "This socket belongs to another user.")
+        if self._nodes is not None and scope["path"] == self._nodes.path:
+            return self._node(self._nodes, scope, peer)
+        return await self._by_what_it_shows(scope, peer, standing)
+
+    async def _by_what_it_shows(
+        self, scope: Scope, peer: Peer, standing: PeerCredentials
+    ) -> Admission | AccessRefusal:
         # A started process without a name cannot be held to its sandbox: what it starts might be confined less than itself.
         if standing.inside == "":
             return AccessRefusal("inside_process", "Which of our own processes asks here cannot be told.")
@@ -306,6 +317,16 @@ class Authenticator:
             )
             return Admission(access, token)
         return AccessRefusal("token_invalid", "The token is unknown, has expired or was revoked.")
+
+    @staticmethod
+    def _node(nodes: NodeEntrance, scope: Scope, peer: Peer) -> Admission | AccessRefusal:
+        """Decide about a node that dials in: nothing counts there but what the node shows."""
+        found = nodes.judge(credentials(scope), peer.remote[0] if peer.remote is not None else "")
+        if isinstance(found, str):
+            # The route takes the connection over; no other path is reached with this.
+            access = Access(principal=f"node:{found}", scope=AccessScope.BRIDGE, address=str(peer))
+            return Admission(access)
+        return AccessRefusal(*found)
 
     def _offered(self, scope: Scope) -> list[str]:
         if scope["type"] != "websocket" or not scope["path"].startswith(self._offering_paths):

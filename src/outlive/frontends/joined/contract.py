@@ -1,0 +1,34 @@
+"""What the parts of `joined` are to each other, so that the library's client is loaded only where a gateway was joined."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from starlette.websockets import WebSocket
+
+from outlive.operations.nodes import GatewayView
+from outlive.policy.access import Access
+from outlive.store.gateway_files import GatewayEntry
+
+
+class SessionDoor(Protocol):
+    """Serves sessions (`frontends.jsonrpc.door.JsonRpcFrontend`)."""
+
+    async def converse(self, websocket: WebSocket, access: Access) -> None:
+        """ServeNow one over a WebSocket, until it ends."""
+
+
+class KeptGateway(Protocol):
+    """A server that was joined (`gateway.Gateway`)."""
+
+    entry: GatewayEntry
+
+    def view(self) -> GatewayView:
+        """Return what is shown of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DialSettings:
+    """`instance`: how this server names itself while it lives; `max_message_bytes`: the largest message that is taken."""
+
+    instance: str
+    max_message_bytes: int

@@ -1,0 +1,167 @@
+"""The servers that this machine has joined as a node: `JoinedGateways` joins, leaves and keeps them connected.
+
+See `engine.nodes.Gateways` for what is asked of it; one of them is `gateway`'s.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import secrets
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from outlive.config.options import JSONRPC_PATH, websocket_url
+from outlive.core.errors import InvalidRequest, LimitExceeded
+from outlive.core.layout import Layout
+from outlive.frontends.joined.contract import DialSettings, KeptGateway, SessionDoor
+from outlive.operations.nodes import GatewayView, NodeJoin, NodeLeave
+from outlive.protocols.joined import NODE_PATH
+from outlive.store.gateway_files import GatewayEntry, GatewayFiles
+
+_TLS_HINT = "Take wss:// (and --ca FILE for an authority of your own), or a tunnel that ends on this machine."
+
+
+class JoinedGateways:
+    """All of them. `async with` keeps them connected; on one event loop."""
+
+    def __init__(self, layout: Layout, door: SessionDoor, *, max_message_bytes: int) -> None:
+        """Take where they are kept, and what serves them; nothing is read yet."""
+        self._files = GatewayFiles(layout)
+        self._door = door
+        self._max_message_bytes = max_message_bytes
+        self._instance = secrets.token_hex(16)
+        self._kept: dict[str, tuple[KeptGateway, asyncio.Task[None]]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._stack = contextlib.AsyncExitStack()
+        self._changing = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        """Dial those that were joined earlier."""
+        self._tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
+        for entry in await asyncio.to_thread(self._files.read):
+            self._begin(entry, None)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End their connections; what they have started here goes on."""
+        for _, task in self._kept.values():
+            task.cancel()
+        await self._stack.aclose()
+
+    def views(self) -> list[GatewayView]:
+        """Return them by name."""
+        return [kept.view() for _, (kept, _) in sorted(self._kept.items())]
+
+    async def join(self, asked: NodeJoin) -> None:
+        """Join one; where it was joined before, the new invitation counts.
+
+        Raises:
+            InvalidRequest: Its address is none, or leads over a network without TLS.
+            AccessDenied: It does not take the code, or its certificate does not count.
+            BackendUnavailable: It does not answer.
+            LimitExceeded: `disk_full`.
+        """
+        from outlive.frontends.joined.dialled import dial  # noqa: PLC0415 - with the library, 40 ms
+        from outlive.frontends.joined.gateway import let_in  # noqa: PLC0415 - likewise
+
+        url = node_url(asked.url)
+        if asked.ca and not await asyncio.to_thread(os.path.isfile, asked.ca):
+            raise InvalidRequest("invalid_params", f"ca: there is no file {asked.ca!r}.")
+        async with self._changing:
+            name = self._name_of(url)
+            spare = await dial(
+                url,
+                asked.code,
+                ca=asked.ca,
+                instance=self._instance,
+                max_message_bytes=self._max_message_bytes,
+            )
+            entry = GatewayEntry(name=name, url=url, node="", credential="", ca=asked.ca, labels=asked.labels)
+            try:
+                entry = await let_in(spare, entry, self._files)
+            except OSError as error:
+                spare.close()
+                raise LimitExceeded(
+                    "disk_full", f"The credential cannot be kept: {error.strerror}."
+                ) from error
+            except BaseException:
+                spare.close()
+                raise
+            await self._end(name)
+            self._begin(entry, spare)
+
+    async def leave(self, asked: NodeLeave) -> None:
+        """Run no more commands for one; what it has started goes on.
+
+        Raises:
+            InvalidRequest: There is none of that name or address.
+        """
+        async with self._changing:
+            name = next((one for one in self._kept if one == asked.gateway), None)
+            if name is None:
+                with contextlib.suppress(InvalidRequest):
+                    url = node_url(asked.gateway)
+                    name = next((one for one, (kept, _) in self._kept.items() if kept.entry.url == url), None)
+            if name is None:
+                hint = f"There are: {', '.join(sorted(self._kept)) or 'none'}."
+                text = f"gateway: this machine is no node of {asked.gateway!r}."
+                raise InvalidRequest("invalid_params", text, hint=hint)
+            await self._end(name)
+            await asyncio.to_thread(self._files.remove, name)
+
+    def _name_of(self, url: str) -> str:
+        """Return what a gateway is called here: its host, with the port where two have the same host."""
+        parts = urlsplit(url)
+        host = (parts.hostname or "").replace(":", "-")
+        for name in (host, f"{host}-{parts.port or 443}"):
+            other = self._kept.get(name)
+            if other is None or other[0].entry.url == url:
+                return name
+        raise AssertionError("an address with host and port is joined once")
+
+    def _begin(self, entry: GatewayEntry, spare: Any) -> None:  # noqa: ANN401 - `dialled.Spare`, whose module costs 40 ms
+        from outlive.frontends.joined.gateway import Gateway  # noqa: PLC0415 - likewise
+
+        if self._tasks is None:
+            raise AssertionError("they are used while they are open")
+        settings = DialSettings(instance=self._instance, max_message_bytes=self._max_message_bytes)
+        gateway = Gateway(entry, self._files, door=self._door, settings=settings, spare=spare)
+        self._kept[entry.name] = gateway, self._tasks.create_task(gateway.run(), name=f"gateway {entry.name}")
+
+    async def _end(self, name: str) -> None:
+        found = self._kept.pop(name, None)
+        if found is not None:
+            found[1].cancel()
+            await asyncio.wait({found[1]})
+
+
+def node_url(text: str) -> str:
+    """Return where a gateway takes nodes, from an address of its JSON-RPC port.
+
+    Raises:
+        InvalidRequest: It is no address, or leads over a network without TLS: the credential and all commands would be read there.
+    """
+    try:
+        url = websocket_url(text)
+    except ValueError as error:
+        raise InvalidRequest("invalid_params", f"url: {error}.") from error
+    parts = urlsplit(url)
+    if parts.scheme == "ws" and not _is_here(parts.hostname or ""):
+        raise InvalidRequest(
+            "invalid_params", f"url: {text!r} leads over a network without TLS.", hint=_TLS_HINT
+        )
+    path = parts.path.removesuffix("/").removesuffix(JSONRPC_PATH).removesuffix(NODE_PATH)
+    return f"{parts.scheme}://{parts.netloc}{path}{NODE_PATH}"
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
