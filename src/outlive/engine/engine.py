@@ -327,6 +327,7 @@ class Engine:
             tasks.create_task(self._find_and_keep(), name="engine upkeep"),
             tasks.create_task(self.disk.run(), name="engine disk"),
             tasks.create_task(self._index.run(), name="engine index"),
+            tasks.create_task(self.placement.run(), name="engine placement"),
         ):
             stack.callback(task.cancel)
         stack.callback(self._limits.close)

@@ -31,14 +31,21 @@ class PlacementListener(Protocol):
 class Placement(Protocol):
     """Leases places on nodes."""
 
+    async def run(self) -> None:
+        """Keep in touch with what leases the places, until cancelled; return at once where nothing else does."""
+
     def begin(self, listener: PlacementListener) -> None:
         """Report to a listener from now on."""
 
     def acquire(self, process_id: str, demand: Demand, *, waits: bool = True) -> str | None:
         """Return the node on which a command has a place from now on; None: it has none yet.
 
-        With `waits` the listener hears of it once it has one. Asking again changes nothing.
+        With `waits` the listener hears of it once it has one. Without, it does so only where one is about to be given (`expects`).
+        Asking again changes nothing.
         """
+
+    def expects(self, process_id: str) -> bool:
+        """Return whether a command has asked for a place that it may still get: the listener hears of it."""
 
     def adopt(self, process_id: str, demand: Demand, node: str) -> None:
         """Count a command that runs on a node already; whether there is room for it is not asked."""

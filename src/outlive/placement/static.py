@@ -22,6 +22,9 @@ class StaticPlacement:
         for node in nodes:
             self._fleet.put(node)
 
+    async def run(self) -> None:
+        """Return: nothing else leases these places."""
+
     def begin(self, listener: PlacementListener) -> None:
         """Report to a listener from now on; what can be placed among those that have asked before is placed now."""
         self._listener = listener
@@ -36,6 +39,10 @@ class StaticPlacement:
         if node is None and not waits:
             self._line.remove(process_id)
         return node
+
+    def expects(self, process_id: str) -> bool:
+        """Return whether a command waits."""
+        return process_id in self._line
 
     def adopt(self, process_id: str, demand: Demand, node: str) -> None:
         """Count a command that runs."""

@@ -81,6 +81,12 @@ class WaitingLine:
             self._block(shape)
         return None
 
+    def put_back(self, process_id: str, demand: Demand, turn: int) -> None:
+        """Let a command wait again whose node did not take it after all. A `turn` below 1 is before all that `add` has let wait."""
+        shape = self._shapes.setdefault(demand, _Shape(demand))
+        shape.waiting = deque(sorted([*shape.waiting, (turn, process_id)]))
+        self._shape_of[process_id] = shape
+
     def remove(self, process_id: str) -> bool:
         """Take a command out that does not want to run any more; return whether it waited. `advance` may place others then."""
         shape = self._shape_of.pop(process_id, None)

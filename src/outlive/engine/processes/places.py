@@ -64,7 +64,7 @@ class Places:
         if node is not None:
             self._given[record.process_id] = node
             return True
-        if needs.is_patient:
+        if self._placement.expects(record.process_id):
             return False
         if not self._placement.is_possible(demand):
             raise InvalidRequest(

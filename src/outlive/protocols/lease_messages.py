@@ -1,0 +1,32 @@
+"""Orders, answers and reports of leases as lines of JSON: what a server and its driver of Ray say to each other. Pure."""
+
+import msgspec
+
+from outlive.placement.leases import LeaseAnswer, LeaseOrder, LeaseReport
+
+
+class DriverMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a driver says: one of these."""
+
+    answer: LeaseAnswer | None = None
+    report: LeaseReport | None = None
+
+
+encode = msgspec.json.encode
+_orders = msgspec.json.Decoder(LeaseOrder)
+_messages = msgspec.json.Decoder(DriverMessage)
+
+
+def line(message: LeaseOrder | DriverMessage) -> bytes:
+    """Return a message as it is sent."""
+    return encode(message) + b"\n"
+
+
+def decode_order(raw: bytes) -> LeaseOrder:
+    """Return what a server has sent; raises msgspec.DecodeError for anything else."""
+    return _orders.decode(raw)
+
+
+def decode_message(raw: bytes) -> DriverMessage:
+    """Return what a driver has sent; raises msgspec.DecodeError for anything else."""
+    return _messages.decode(raw)
