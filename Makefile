@@ -15,12 +15,12 @@ ARGS ?=
 JOBS ?= 4
 PYTEST = $(BIN)/python -m pytest
 BESIDE = -n $(JOBS) --dist worksteal
-QUICK = not slow and not code_server and not docker and not rare
+QUICK = not slow and not code_server and not docker and not ray and not rare
 
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
-.PHONY: help setup run test test-most test-all test-thorough test-rare test-floors test-docker test-slow test-storms test-alone test-vscode coverage check format docs bundle release bench lock clean
+.PHONY: help setup run test test-most test-all test-thorough test-rare test-floors test-docker test-ray test-slow test-storms test-alone test-vscode coverage check format docs bundle release bench lock clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ run: $(READY) ## start the server (Ctrl-C stops it, not the processes)
 test: $(READY) ## the tests a change must keep green (minutes)
 	@$(PYTEST) $(BESIDE) -m "$(QUICK) and not thorough" $(ARGS)
 
-test-all: test-most test-docker test-vscode test-slow test-rare ## every test, the kill storm and a real VS Code included
+test-all: test-most test-docker test-ray test-vscode test-slow test-rare ## every test, the kill storm and a real VS Code included
 
 test-thorough: $(READY) ## those that take seconds each: every door killed, refused and crowded
 	@$(PYTEST) $(BESIDE) -m "$(QUICK) and thorough" $(ARGS)
@@ -60,10 +60,14 @@ test-alone: $(READY) ## of the slow ones those that measure, one after the other
 
 # What walks through everything, or fills a disk: once for a release, and where its own part changes.
 test-rare: $(READY) ## those that `.ci/run` leaves out: a log of 5 GB, 5,000 processes, every error at every verb
-	@$(PYTEST) -m "rare and not docker and not code_server" $(if $(filter tests/%,$(ARGS)),,$$(grep -rl --include='*.py' 'mark\.rare' tests)) $(ARGS)
+	@$(PYTEST) -m "rare and not docker and not ray and not code_server" $(if $(filter tests/%,$(ARGS)),,$$(grep -rl --include='*.py' 'mark\.rare' tests)) $(ARGS)
 
 test-docker: $(READY) ## Docker mode at a real daemon: OUTLIVE_TEST_DOCKER_HOST, or one that is started here (root)
 	@$(PYTEST) -m "docker and not slow" $(ARGS)
+
+test-ray: $(READY) ## places leased by a real Ray cluster, which it installs (285 MB)
+	@scripts/ray.sh
+	@$(PYTEST) -m ray tests/ray $(ARGS)
 
 test-vscode: $(READY) ## the extension in a real VS Code, which it installs (a minute, 800 MB)
 	@scripts/vscode.sh
@@ -100,6 +104,7 @@ lock: $(READY) ## write requirements/*.txt anew from pyproject.toml
 	$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
 	$(COMPILE) --upgrade pyproject.toml --group dev --extra docker --extra otel -c requirements/runtime.txt -o requirements/dev.txt
 	$(COMPILE) --upgrade requirements/browser.in -c requirements/dev.txt -o requirements/browser.txt
+	$(COMPILE) --upgrade requirements/ray.in -c requirements/dev.txt -o requirements/ray.txt
 	$(COMPILE) --upgrade requirements/openapi-clients.in -o requirements/openapi-clients.txt
 	$(COMPILE) --upgrade requirements/token-counter.in -o requirements/token-counter.txt
 	$(COMPILE) --upgrade requirements/agent-peers.in -o requirements/agent-peers.txt

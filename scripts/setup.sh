@@ -67,8 +67,9 @@ if [ -z "${UV_CACHE_DIR:-}" ] && ! mkdir -p "$cache_home" 2>/dev/null || [ -z "$
 fi
 # Compiled now, also where PYTHONDONTWRITEBYTECODE is set: the first start should be as quick as every other one.
 locks=(requirements/dev.txt)
-# What scripts/browser.sh has added stays.
+# What scripts/browser.sh and scripts/ray.sh have added stays.
 if [ -e "$venv/bin/playwright" ]; then locks+=(requirements/browser.txt); fi
+if [ -e "$venv/bin/ray" ]; then locks+=(requirements/ray.txt); fi
 step "installing what outlive needs" "$venv/bin/uv" pip sync "${uv_flags[@]}" --compile-bytecode --require-hashes "${locks[@]}"
 step "installing outlive" "$venv/bin/uv" pip install "${uv_flags[@]}" --no-deps --no-build-isolation --editable .
 step "compiling the modules" "$venv/bin/python" -m compileall -q src

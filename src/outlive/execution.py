@@ -1,6 +1,7 @@
 """The engine with every place where commands run: this machine, containers, nodes. Built from settings, for `app`."""
 
 import os
+import socket
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -25,10 +26,14 @@ from outlive.discovery.own_kind import own_nice, own_umask
 from outlive.docker_mode import container_settings, docker_containers, living_containers
 from outlive.engine import Engine
 from outlive.engine.settings import engine_settings
+from outlive.keeper.common.files import read_small
 from outlive.keeper.common.sockets import connect_unix
+from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
+from outlive.placement.leased import LeasedPlacement
 from outlive.placement.static import StaticPlacement
 from outlive.policy.redaction import Redactor
+from outlive.protocols.frames import decode_identity
 from outlive.store.node_files import NodeEntry, NodeFiles
 
 
@@ -75,11 +80,32 @@ def engine_and_containers(
             standing_file=standing_file(os.environ, working_folder=working_folder),
             gpus=machine_gpus(gpu_milli=this_machine.capacity.gpu_milli),
         ),
-        placement=StaticPlacement([this_machine]),
+        placement=_placement(settings, layout, this_machine),
         routes=routes,
         backend=routing,
     )
     return engine, containers
+
+
+def _placement(settings: Settings, layout: Layout, this_machine: FleetNode) -> Placement:
+    """Return what gives places out.
+
+    Raises:
+        ConfigInvalid: Ray is not installed.
+    """
+    if settings.placement == "static":
+        return StaticPlacement([this_machine])
+    from outlive.ray_placement import RayDriver, check_ray  # noqa: PLC0415 - few servers have a use for it
+
+    check_ray()
+    known = decode_identity(read_small(layout.identity) or b"")
+    driver = RayDriver(
+        address=settings.ray_address,
+        owner=known[0] if known is not None else f"{socket.gethostname()}:{layout.root}",
+        log_file=f"{layout.root}/ray.log",
+    )
+    # This machine takes nothing as itself: with a raylet it is one of Ray's nodes.
+    return LeasedPlacement(FleetNode(name=LOCAL, capacity=Amounts()), driver)
 
 
 def _this_machine(settings: Settings) -> FleetNode:

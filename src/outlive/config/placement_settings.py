@@ -5,9 +5,10 @@
 
 from dataclasses import dataclass
 
-from outlive.config.options import option, parse_size
+from outlive.config.options import option, parse_size, parse_text
 from outlive.core.needs import Amounts
 
+PLACEMENTS = ("static", "ray")
 _AMOUNTS = {"cpu": "cpu", "cpus": "cpu", "mem": "memory", "memory": "memory", "gpu": "gpu", "gpus": "gpu"}
 
 
@@ -70,9 +71,37 @@ def parse_capacity(text: str) -> tuple[str, ...]:
     return tuple(word for piece in text.split(",") if (word := piece.strip()))
 
 
+def parse_placement(text: str) -> str:
+    """Return the name of what leases places."""
+    word = text.strip().lower()
+    if word not in PLACEMENTS:
+        raise ValueError(f"one of {', '.join(PLACEMENTS)} is needed")
+    return word
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlacementSettings:
-    """The part of `Settings` that says what this machine gives to commands that say what they need."""
+    """The part of `Settings` that says where commands run that say what they need."""
+
+    placement: str = option(
+        "placement",
+        parse_placement,
+        "static",
+        "What counts the places of commands with needs (`run --need`): static, this server for the nodes of its own list, or ray, "
+        "a Ray cluster for several servers together (needs outlive[ray]; `docs/fleet.md`).",
+        flag="--placement",
+        example="ray",
+    )
+    # Ray's own variable, which its other programs read, too.
+    ray_address: str = option(
+        "address",
+        parse_text,
+        "auto",
+        "Where Ray's control server is, with --placement ray; auto is the one that this machine has joined.",
+        flag="--ray-address",
+        env=("RAY_ADDRESS",),
+        example="10.0.0.1:6379",
+    )
 
     # What is not named is what the machine has: the operator takes some of it away, or adds what cannot be seen.
     capacity: tuple[str, ...] = option(

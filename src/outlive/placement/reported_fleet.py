@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from outlive.core.needs import Amounts
 from outlive.placement.contract import NodeRoom
-from outlive.placement.fleet import Demand, Fleet, FleetNode
+from outlive.placement.fleet import Demand, FleetNode, FleetRooms
 from outlive.placement.leases import LeaseReport, LeasingNode
 
 # In the fleet also counts what no command of ours has: under names that are no process ids.
@@ -22,7 +22,7 @@ class ReportedFleet:
 
     def __init__(self, own: FleetNode) -> None:
         """Begin with this machine, which is not shared."""
-        self.fleet = Fleet()
+        self.fleet = FleetRooms()
         self.counts: dict[str, int] = {}
         self._own = own.name
         self._described: dict[str, FleetNode] = {}

@@ -1,0 +1,255 @@
+"""A real Ray cluster on this machine: a control server, and raylets that are nodes of their own. Everything is ended by pid."""
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+
+from outlive.client import Client
+from tests.remote.pairs import a_token, wait_until
+from tests.support.run_mark import open_folder_of_run
+from tests.support.server import OutliveServer, free_port
+
+_START_S = 90.0
+_ARENA_BYTES = 80 * 1024 * 1024  # the smallest store of objects that Ray takes; nothing of ours is in it
+_MEMORY_BYTES = 10**9
+_TOKEN = "t" * 43
+
+_GROUPS = """
+import sys, ray
+ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False)
+for group in ray.util.placement_group_table().values():
+    if group["state"] != "REMOVED":
+        print(group["name"])
+"""
+
+
+def skip_or_fail_without_ray() -> None:
+    """Skip a test where Ray is not installed; fail where it is required (OUTLIVE_REQUIRE_RAY)."""
+    if importlib.util.find_spec("ray") is not None:
+        return
+    reason = "Ray is not installed (scripts/ray.sh)"
+    if os.environ.get("OUTLIVE_REQUIRE_RAY") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+class RayCluster:
+    """A control server with one raylet beside it, which takes nothing; other raylets join it by their names.
+
+    Use as a context manager: leaving it ends everything that it has started.
+    """
+
+    def __init__(self) -> None:
+        """Describe it; its folder has a short path: sockets lie in it."""
+        self._folder = open_folder_of_run()
+        self._port = free_port()
+        self._sessions: dict[str, int] = {}  # POSIX sessions, by the name of the node
+        self._settings = {
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": _TOKEN,
+            # What the control server knows survives it.
+            "RAY_gcs_storage": "rocksdb",
+            "RAY_gcs_storage_path": str(self._folder / "gcs"),
+        }
+
+    @property
+    def address(self) -> str:
+        """Of the control server."""
+        return f"127.0.0.1:{self._port}"
+
+    def groups(self) -> set[str]:
+        """Return the names of the placement groups that there are, as another program of Ray sees them."""
+        done = subprocess.run(
+            [sys.executable, "-c", _GROUPS, self.address],
+            env={**os.environ, **self._settings},
+            capture_output=True,
+            text=True,
+            timeout=_START_S,
+            check=True,
+        )
+        return set(done.stdout.split())
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program needs that is to talk to it."""
+        return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _TOKEN}
+
+    def start_head(self) -> None:
+        """Start the control server, again where it was killed."""
+        words = ["--head", "--port", str(self._port), "--include-dashboard=false", "--disable-usage-stats"]
+        self._start("head", [*words, "--temp-dir", str(self._folder)], cpus=0, environment={})
+
+    def join(self, name: str, *, cpus: int = 2, environment: Mapping[str, str] | None = None) -> None:
+        """Start a raylet that is a node of that name, again where it was killed."""
+        self._start(name, ["--address", self.address], cpus=cpus, environment=environment or {})
+
+    def kill_raylet(self, name: str) -> None:
+        """Kill a node's raylet, and only it."""
+        self._kill(self._pids(name, "raylet/raylet"))
+
+    def kill_control_server(self) -> None:
+        """Kill the control server, and only it."""
+        self._kill(self._pids("head", "gcs/gcs_server"))
+
+    def __enter__(self) -> Self:
+        """Start the control server."""
+        self.start_head()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _place: TracebackType | None
+    ) -> None:
+        """End everything."""
+        for name in list(self._sessions):
+            self._end(name)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, name: str, words: Sequence[str], *, cpus: int, environment: Mapping[str, str]) -> None:
+        self._end(name)
+        program = str(Path(sys.executable).with_name("ray"))
+        log = self._folder / f"{name}.log"
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                [
+                    *(program, "start", *words, "--node-ip-address", "127.0.0.1", "--node-name", name),
+                    *("--num-cpus", str(cpus), "--num-gpus", "0", "--memory", str(_MEMORY_BYTES)),
+                    *("--object-store-memory", str(_ARENA_BYTES)),
+                    # The kernel chooses: Ray's own ranges are those of our servers.
+                    *(
+                        "--min-worker-port",
+                        "0",
+                        "--max-worker-port",
+                        "0",
+                        "--dashboard-agent-listen-port",
+                        "0",
+                    ),
+                ],
+                env={**os.environ, **self._settings, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+            self._sessions[name] = process.pid
+            code = process.wait(_START_S)
+        if code != 0:
+            raise AssertionError(f"Ray did not start:\n{log.read_text()}")
+
+    def _pids(self, name: str, program: str) -> list[int]:
+        """Return the processes of a node, those of one program."""
+        return [pid for pid, line in _of_session(self._sessions[name]) if program in line]
+
+    @staticmethod
+    def _kill(pids: Sequence[int]) -> None:
+        assert pids, "nothing of it runs"
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not any(_is_alive(pid) for pid in pids))
+
+    def _end(self, name: str) -> None:
+        session = self._sessions.pop(name, None)
+        if session is None:
+            return
+        while found := _of_session(session):
+            for pid, _ in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            wait_until(lambda found=found: not any(_is_alive(pid) for pid, _ in found))  # type: ignore[misc] # a default binds it
+
+
+def _stat(pid: int) -> list[str]:
+    """Return what proc_pid_stat(5) says behind the name: state, parent, group, session."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _is_alive(pid: int) -> bool:
+    found = _stat(pid)
+    return bool(found) and found[0] not in "ZX"
+
+
+def _of_session(session: int) -> list[tuple[int, str]]:
+    """Return the processes of a POSIX session that live, with their command lines."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if (
+            entry.isdigit()
+            and (stat := _stat(int(entry)))
+            and int(stat[3]) == session
+            and stat[0] not in "ZX"
+        ):
+            with contextlib.suppress(OSError):
+                words = (
+                    Path(f"/proc/{entry}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
+                found.append((int(entry), words))
+    return found
+
+
+class RaySite:
+    """A server for each node of a cluster, and servers that place commands on them. Leaving it ends all."""
+
+    def __init__(self, cluster: RayCluster, folder: Path) -> None:
+        """Describe them."""
+        self.cluster = cluster
+        self._folder = folder
+        self._stack = contextlib.ExitStack()
+        self.far = {
+            name: OutliveServer(folder / name, args=("--capacity", "cpu=2,gpu=0")) for name in ("n1", "n2")
+        }
+
+    def gateway(self, name: str) -> tuple[OutliveServer, Client]:
+        """Start a server that places commands, and return it with a client once both nodes take some."""
+        server = OutliveServer(
+            self._folder / name,
+            args=("--placement", "ray", "--ray-address", self.cluster.address),
+            env=self.cluster.environment,
+        )
+        self._stack.enter_context(server)
+        self._stack.callback(self._wait_empty, server)
+        client = self._stack.enter_context(Client(server.state_dir, start_server=False))
+        for node, far in self.far.items():
+            client.fleet.add(node, f"http://127.0.0.1:{far.port}", token=a_token(far, name))
+        self.wait_open(client)
+        return server, client
+
+    @staticmethod
+    def wait_open(client: Client) -> None:
+        """Wait until both nodes take commands."""
+        wait_until(lambda: all(_is_open(one) for one in client.nodes()), patience_s=_START_S)
+
+    @staticmethod
+    def _wait_empty(server: OutliveServer) -> None:
+        """Wait until a server that lives has given back what it has leased: later tests want it."""
+        if server.is_running:
+            with Client(server.state_dir, start_server=False) as client:
+                wait_until(lambda: not any(one["room"]["placed"] for one in client.nodes()))
+
+    def __enter__(self) -> Self:
+        """Start the nodes' servers."""
+        for far in self.far.values():
+            self._stack.enter_context(far)
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _place: TracebackType | None
+    ) -> None:
+        """End all."""
+        self._stack.close()
+
+
+def _is_open(node: Mapping[str, Any]) -> bool:
+    return node["state"] == "connected" and node["room"] is not None and not node["room"]["draining"]
