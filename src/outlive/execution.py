@@ -4,6 +4,7 @@ import os
 import socket
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 from outlive.backends.contract import NodeState
 from outlive.backends.docker.containers import Containers
@@ -19,7 +20,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import ANY, DOCKER, LOCAL, Location
 from outlive.core.needs import Amounts
-from outlive.discovery.config_paths import standing_file
+from outlive.discovery.config_paths import own_files, standing_file
 from outlive.discovery.keeper import ensure_keeper, future_shim
 from outlive.discovery.machine_capacity import machine_capacity, machine_gpus
 from outlive.discovery.own_kind import own_nice, own_umask
@@ -65,7 +66,7 @@ def engine_and_containers(
             # The one table of places: name, kind, and the backend that serves it.
             LOCAL: Route(kind="local", backend=local),
             DOCKER: Route(kind="container", backend=local, ready=containers.ready),
-            **{name: Route(kind="node", backend=node) for name, node in nodes.items()},
+            **{name: Route(kind="node", backend=node, files=node) for name, node in nodes.items()},
         },
         located=located,
     )
@@ -79,6 +80,10 @@ def engine_and_containers(
             runner=future_shim(),
             standing_file=standing_file(os.environ, working_folder=working_folder),
             gpus=machine_gpus(gpu_milli=this_machine.capacity.gpu_milli),
+            own_files=(
+                *own_files(os.environ, working_folder=working_folder),
+                *(path for path in (settings.node_tokens, settings.tls_key) if path),
+            ),
         ),
         placement=_placement(settings, layout, this_machine),
         routes=routes,
@@ -172,7 +177,7 @@ class _NodeRoutes:
         if backend is None:
             backend = node_backend(name, self._settings, self._layout, entry=entry, joined=self._joined)
             self._backends[name] = backend
-            await routing.put(name, Route(kind="node", backend=backend))
+            await routing.put(name, Route(kind="node", backend=backend, files=backend))
         else:
             way = way_to(name, self._settings, entry=entry, joined=self._joined)
             await backend.reconnect(way.connection, address=way.address, pauses=way.pauses)
@@ -184,6 +189,11 @@ class _NodeRoutes:
 
     def states(self) -> dict[str, NodeState]:
         return self._opened().nodes()
+
+    async def ask_files(
+        self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
+    ) -> Mapping[str, Any]:
+        return await self._opened().ask_files(name, method, params, data)
 
     def _opened(self) -> Routing:
         if self.routing is None:

@@ -86,6 +86,11 @@ PROGRAM = Group(
             "verbs.wait:wait",
         ),
         Verb("send", "Write to a process's input.", "verbs.send:send"),
+        Verb(
+            "cp",
+            "Copy files and folders between machines. Cut, it goes on when it is repeated.",
+            "files.cp:cp",
+        ),
         Verb("answer", "Answer what a process asks; a password is not shown.", "verbs.answer:answer"),
         Verb("pause", "Stop whole process trees until `resume`.", "verbs.control:pause"),
         Verb("resume", "Continue process trees.", "verbs.control:resume"),
@@ -340,7 +345,7 @@ PROGRAM = Group(
         ("Every day", "run ps logs search attach wait send restart stop up down"),
         (
             "More with processes",
-            "answer rerun pause resume kill signal inspect stats events tag rm prune df terminal",
+            "cp answer rerun pause resume kill signal inspect stats events tag rm prune df terminal",
         ),
         ("Agents and approvals", "install uninstall approvals approve deny"),
         ("This machine and its server", "ui serve service doctor config completion mcp keeper"),

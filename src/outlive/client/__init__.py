@@ -17,9 +17,11 @@ from outlive.client.options import StartOptions
 from outlive.client.process import AsyncProcess, Process
 from outlive.client.results import (
     Completion,
+    Copied,
     FoundLine,
     FoundLines,
     Gap,
+    LeftOut,
     Output,
     Page,
     PendingApproval,
@@ -59,6 +61,7 @@ __all__ = [
     "CommandRefused",
     "Completion",
     "ConfigInvalid",
+    "Copied",
     "Cursor",
     "Events",
     "Follow",
@@ -67,6 +70,7 @@ __all__ = [
     "Gap",
     "InvalidRequest",
     "InvalidState",
+    "LeftOut",
     "LimitExceeded",
     "OutliveError",
     "Output",

@@ -20,6 +20,7 @@ from outlive.client.messages import (
     OutputPiece,
     ServerAnswer,
     ServerHello,
+    encode_bytes,
     encode_input,
     encode_request,
     read_frame,
@@ -62,6 +63,14 @@ class Conversation:
         self._asked += 1
         self._answers[self._asked] = None
         return self._asked, encode_request(self._asked, method, params)
+
+    def ask_bytes(
+        self, method: str, params: Mapping[str, object], data: bytes | memoryview
+    ) -> tuple[int, bytes]:
+        """Return the number of a new request and its binary frame, with bytes behind the line of JSON."""
+        self._asked += 1
+        self._answers[self._asked] = None
+        return self._asked, encode_bytes(self._asked, method, params, data)
 
     def ask_input(self, process_id: str, data: bytes | memoryview) -> tuple[int, bytes]:
         """Return the number and the binary frame of a `write` request."""
@@ -225,6 +234,24 @@ class ClientConnection:
             request_id, text = self._conversation.ask(method, params)
         return await self._settle(request_id, text, answer_s)
 
+    async def send(self, method: str, params: Mapping[str, object], data: bytes | memoryview = b"") -> int:
+        """Send a request, with bytes behind it if there are any; return its number, for `answer_to`. Raises ConnectionLost."""
+        frame: str | bytes
+        with self._lock:
+            if data:
+                request_id, frame = self._conversation.ask_bytes(method, params, data)
+            else:
+                request_id, frame = self._conversation.ask(method, params)
+        await self._wire.send(frame)
+        return request_id
+
+    async def answer_to(self, request_id: int, *, answer_s: float) -> Mapping[str, Any]:
+        """Return the result of a request that was sent, once; bytes that came with it are its member `data`.
+
+        Raises what `request` raises.
+        """
+        return await self._settle(request_id, None, answer_s)
+
     async def write(self, process_id: str, data: memoryview, *, answer_s: float) -> int:
         """Write the beginning of `data` to a process's input and return how many bytes that was.
 
@@ -293,10 +320,11 @@ class ClientConnection:
         """End the connection. Safe to repeat."""
         await self._wire.close()
 
-    async def _settle(self, request_id: int, frame: str | bytes, answer_s: float) -> Mapping[str, Any]:
+    async def _settle(self, request_id: int, frame: str | bytes | None, answer_s: float) -> Mapping[str, Any]:
         conversation = self._conversation
         try:
-            await self._wire.send(frame)
+            if frame is not None:
+                await self._wire.send(frame)
             await self._read_until(request_id, lambda: conversation.answer(request_id) is not None, answer_s)
             answer = conversation.answer(request_id)
         except TimeoutError:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
+from outlive.client.files.files import AsyncFiles, Files
 from outlive.client.fleet import AsyncFleet, Fleet
 from outlive.client.follow import AsyncEvents, AsyncFollow, Events, Follow, follow_over
 from outlive.client.link import Address, Links, say_nothing
@@ -97,6 +98,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         self.services = AsyncProjectServices(self._link)
         self.outputs = AsyncOutputs(self._link)
         self.fleet = AsyncFleet(self._link)
+        self.files = AsyncFiles(self._links, world, state_dir)
 
     async def __aexit__(self, *_exception: object) -> None:
         """Close."""
@@ -353,6 +355,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         self.services = ProjectServices(self._twin.services)
         self.outputs = Outputs(self._twin.outputs)
         self.fleet = Fleet(self._twin.fleet)
+        self.files = Files(self._twin.files)
 
     def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> Process:
         """Start a command and return once it runs; see `AsyncClient.start`."""

@@ -206,6 +206,21 @@ class Link:
 
         return await self._over(ask, method, is_repeatable=is_repeatable)
 
+    async def request_bytes(
+        self,
+        method: str,
+        params: Mapping[str, object],
+        data: bytes | memoryview,
+        *,
+        answer_s: float = ANSWER_S,
+    ) -> Mapping[str, Any]:
+        """Send a repeatable request with bytes behind it, and return its result; see `request`."""
+
+        async def ask(channel: ClientConnection) -> Mapping[str, Any]:
+            return await channel.answer_to(await channel.send(method, params, data), answer_s=answer_s)
+
+        return await self._over(ask, method, is_repeatable=True)
+
     async def write(self, process_id: str, data: memoryview, *, answer_s: float = ANSWER_S) -> int:
         """Write the beginning of `data` to a process's input and return how many bytes that was.
 

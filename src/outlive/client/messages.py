@@ -108,7 +108,14 @@ Message = ServerHello | ServerAnswer | FollowedMessage | None
 
 def encode_input(request_id: int, process_id: str, data: bytes | memoryview) -> bytes:
     """Return a `write` as one binary frame: a line of JSON, then the bytes as they are."""
-    return b"".join((encode_request(request_id, "write", {"process_id": process_id}).encode(), b"\n", data))
+    return encode_bytes(request_id, "write", {"process_id": process_id}, data)
+
+
+def encode_bytes(
+    request_id: int, method: str, params: Mapping[str, object], data: bytes | memoryview
+) -> bytes:
+    """Return a request with bytes behind it as one binary frame."""
+    return b"".join((encode_request(request_id, method, params).encode(), b"\n", data))
 
 
 def encode_request(request_id: int, method: str, params: Mapping[str, object]) -> str:
@@ -125,7 +132,10 @@ def read_frame(frame: str | bytes) -> Message:
     try:
         if isinstance(frame, bytes):
             head, _, data = frame.partition(b"\n")
-            params = json.loads(head)["params"]
+            message = json.loads(head)
+            if "result" in message:
+                return ServerAnswer(message.get("id"), {**message["result"], "data": data}, None)
+            params = message["params"]
             redacted = params.get("redacted", 0)
             return OutputPiece(params["process_id"], params["type"], data, params["end"], redacted)
         return _read_message(json.loads(frame))

@@ -176,6 +176,8 @@ class NodeClient:
         self._address = address
         self._world = world
         self._link = Link(self._address, world, patience_s=_PATIENCE_S)
+        # Files have a connection of their own: a start waits behind no megabytes of theirs.
+        self._bulk = Link(self._address, world, patience_s=_PATIENCE_S)
 
     async def execute(self, words: Mapping[str, object], *, process_id: str) -> Mapping[str, Any]:
         """Start a command under a process id, only once for any number of calls; return the answer of `execute`.
@@ -199,6 +201,20 @@ class NodeClient:
     ) -> Mapping[str, Any]:
         """Send a request of docs/jsonrpc.md; see `Link.request`."""
         return await self._link.request(method, params, is_repeatable=is_repeatable, answer_s=_ANSWER_S)
+
+    async def files(
+        self, method: str, params: Mapping[str, object], data: bytes | memoryview
+    ) -> Mapping[str, Any]:
+        """Ask a method about files, which may be repeated; `data` goes along with a piece that is written.
+
+        The bytes of a piece that is read are the member `data`.
+
+        Raises:
+            OutliveError: What the node answered, or `server_unavailable`.
+        """
+        if method == "file_read":
+            params = {**params, "encoding": "binary"}
+        return await self._bulk.request_bytes(method, params, data, answer_s=_ANSWER_S)
 
     async def write(self, process_id: str, data: memoryview) -> int:
         """Write the beginning of `data` to a process's input, as large a piece as the node takes, and return its size.
@@ -244,7 +260,9 @@ class NodeClient:
     async def reset(self) -> None:
         """Give up the connection for requests; the next one opens another."""
         await self._link.drop()
+        await self._bulk.drop()
 
     async def close(self) -> None:
         """Close the connection for requests; a call that still waits raises `server_unavailable`."""
         await self._link.close()
+        await self._bulk.close()

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from outlive.core.cursor import Cursor
+from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId
 
 Stream = Literal["stdout", "stderr"]
@@ -301,3 +302,29 @@ class ProcessEvent:
     def missing(cls) -> "ProcessEvent":
         """Return the event `missed` for an unknown number of events."""
         return cls(event="missed", at=datetime.now(UTC))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Something that was not copied: its name in the copied folder, and why."""
+
+    name: str
+    error: OutliveError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """What a copy has done.
+
+    `source` and `target` are what was meant, in words; `files`, `folders` and `links` were copied, `kept` were there already, with the
+    same size and time; `sent_bytes` are those of files that were sent.
+    """
+
+    source: str
+    target: str
+    files: int
+    folders: int
+    links: int
+    kept: int
+    sent_bytes: int
+    left_out: tuple[LeftOut, ...]

@@ -34,6 +34,17 @@ def standing_file(environ: Mapping[str, str], *, working_folder: str) -> str | N
     return None if settings is None else os.path.join(os.path.dirname(settings), "always.json")
 
 
+def own_files(environ: Mapping[str, str], *, working_folder: str) -> list[str]:
+    """Return the paths of settings and of what was approved for always, whether the files exist or not.
+
+    A project's file is none of them: it lies among the project's files, and may only tighten.
+    """
+    named = environ.get(VARIABLE)
+    paths = (user_file(environ), standing_file(environ, working_folder=working_folder), SYSTEM_FILE)
+    found = [path for path in paths if path is not None]
+    return [*found, os.path.join(working_folder, named)] if named and named != os.devnull else found
+
+
 def has_config_files(environ: Mapping[str, str]) -> bool:
     """Tell whether there may be a file: whether the settings have to be asked where the state folder is."""
     paths = (user_file(environ), SYSTEM_FILE)

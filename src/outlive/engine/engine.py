@@ -19,6 +19,7 @@ from outlive.engine.commands.resolver import clean_environment
 from outlive.engine.commands.sandbox import Sandboxes
 from outlive.engine.controls import BulkControls, Controls
 from outlive.engine.disk_usage import DiskUsage
+from outlive.engine.files import Copies
 from outlive.engine.health import DiskWatch, Health
 from outlive.engine.lookup import Lookup
 from outlive.engine.nodes import NodeRoutes, Nodes, NoRoutes
@@ -56,6 +57,7 @@ from outlive.engine.starts.standing_approvals import StandingApprovals
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.engine.starts.starts import Starts
 from outlive.engine.starts.typed_lines import TypedLines
+from outlive.files.wall import Wall
 from outlive.keeper.common.disk import Reserve, probe
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
@@ -90,6 +92,7 @@ class Engine:
         notices: Which processes a notice is owed for.
         session_ends: Which MCP sessions their clients have ended.
         nodes: The other servers on which commands run.
+        files: Files of this machine and of nodes, for copies.
         placement: Gives commands that say what they need a place on a machine.
         questions: Notices which of the watched processes wait for input.
         health: Whether commands can be started just now.
@@ -133,11 +136,20 @@ class Engine:
             environment=settings.environment,
             ask=backend.offers,
         )
-        self._make_table(placement, routes or NoRoutes())
+        routes = routes or NoRoutes()
+        self._make_table(placement, routes)
         self._make_queries()
         self._make_starts()
         questions = self.questions
         self.controls = Controls(backend, settings, queue=self.queue, questions=questions, events=self.events)
+        self.files = Copies(
+            Wall([settings.state_dir], settings.own_files),
+            home=settings.environment.get("HOME", "/"),
+            nodes=routes,
+            lookup=self.lookup,
+            lines=self.typed_lines,
+            events=self.events,
+        )
         self.bulk = BulkControls(self.controls, self._processes, reconciliation=self.reconciliation)
         self.services = Services(
             ServiceFiles(self._layout, fit=Reserve(root).fit),
@@ -332,6 +344,7 @@ class Engine:
             stack.callback(task.cancel)
         stack.callback(self._limits.close)
         stack.callback(self.services.close)
+        stack.callback(self.files.close)
         stack.callback(self.questions.close)
         stack.callback(self.approvals.close)
 

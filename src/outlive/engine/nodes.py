@@ -7,7 +7,7 @@ node that is removed stays known, and unreachable.
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol, assert_never
+from typing import Any, Protocol, assert_never
 
 import msgspec
 
@@ -73,6 +73,15 @@ class NodeRoutes(Protocol):
     def states(self) -> dict[str, NodeState]:
         """Return what is known of them."""
 
+    async def ask_files(
+        self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
+    ) -> Mapping[str, Any]:
+        """Return a node's answer to a method about files (`operations.files`); the bytes of a piece are its member `data`.
+
+        Raises:
+            OutliveError: What the node says, or that it does not answer.
+        """
+
 
 class NoRoutes:
     """No other server is reached (see `NodeRoutes`)."""
@@ -92,6 +101,12 @@ class NoRoutes:
     def states(self) -> dict[str, NodeState]:
         """Return none."""
         return {}
+
+    async def ask_files(
+        self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
+    ) -> Mapping[str, Any]:
+        """Refuse: there is no such node."""
+        raise AssertionError(f"no node was named: {name} {method} {len(params)} {len(data)}")
 
 
 class Gateways(Protocol):

@@ -29,6 +29,7 @@ class EngineSettings:
     `timeout_s` None means that a command may run for ever,
     `max_processes` None that a principal may have any number. What waits for a reader (`on_limit` "block") waits
     `reader_grace_s` for one that is gone, what waits for a person's approval `approval_timeout_s`.
+    `own_files` are outlive's outside of the state folder: settings, tokens, keys; no copy reads or writes them.
     `standing_file` is the user's file of what is approved for always (None: nothing can be).
     `runner` is the path of the native program, which may come to be there later (None: it never will).
     `umask` and `nice` are those of commands whose caller names none (nice None: the keeper's own).
@@ -53,6 +54,7 @@ class EngineSettings:
     policy: CommandPolicy = field(default_factory=CommandPolicy)
     approval_timeout_s: float = 600.0
     standing_file: str | None = None
+    own_files: tuple[str, ...] = ()
     retention: Retention = field(default_factory=Retention)
     retention_interval_s: float = 60.0
     redactor: Redactor = field(default_factory=Redactor)

@@ -18,6 +18,17 @@ from outlive.operations.controls import (
     Resize,
     SignalRequest,
 )
+from outlive.operations.files import (
+    FileClose,
+    FileDigest,
+    FileDrop,
+    FileListing,
+    FileLook,
+    FileMake,
+    FileOpen,
+    FileRead,
+    FileWrite,
+)
 from outlive.operations.nodes import (
     NodeAdd,
     NodeDrain,
@@ -94,6 +105,15 @@ _ALL = (
     _decides("node_invite", "Make a code with which a machine joins as a node by dialling in.", NodeInvite),
     _decides("node_join", "Make this machine a node of the server that has invited it.", NodeJoin),
     _decides("node_leave", "Run no more commands for a server that this machine has joined.", NodeLeave),
+    _runs("file_open", "Open a file or folder of a machine, for a copy from it or to it.", FileOpen),
+    _runs("file_look", "Say what has a name in an open copy.", FileLook),
+    _runs("file_list", "List a folder's entries, a page at a time.", FileListing),
+    _runs("file_read", "Return a piece of a file.", FileRead),
+    _runs("file_digest", "Return the SHA-256 of a stretch of a file, or of an unfinished one.", FileDigest),
+    _runs("file_write", "Write a piece of an unfinished file; repeated, it does the same.", FileWrite),
+    _runs("file_make", "Give a finished file its name, or make a folder or link.", FileMake),
+    _runs("file_drop", "Remove an unfinished file.", FileDrop),
+    _runs("file_close", "Close a copy.", FileClose),
     _decides("approvals", "List what waits for an approval, oldest first."),
     _decides(
         "approve", "Let a process start that waits for an approval, if it is what was shown.", Approving

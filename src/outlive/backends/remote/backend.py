@@ -7,7 +7,7 @@ had run here. Starts and requests belong to `requests`, the news of the node to 
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from outlive.backends.contract import BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.backends.remote.contract import NodeConnection
@@ -190,6 +190,12 @@ class RemoteBackend:
     async def status(self) -> dict[str, object]:
         """Return whether the node is there."""
         return {"is_away": self._link.is_away}
+
+    async def ask_files(
+        self, method: str, params: Mapping[str, Any], data: bytes | memoryview
+    ) -> Mapping[str, Any]:
+        """Have the node answer about its files (see `FilePlace`)."""
+        return await self._requests.files(method, params, data)
 
     def nodes(self) -> dict[str, NodeState]:
         """Return what is known of this node."""

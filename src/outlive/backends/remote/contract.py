@@ -176,6 +176,11 @@ class NodeConnection(Protocol):
     async def write(self, process_id: str, data: memoryview) -> int:
         """Write the beginning of `data` to a process's input, never twice; return how many bytes that was."""
 
+    async def files(
+        self, method: str, params: Mapping[str, object], data: bytes | memoryview
+    ) -> Mapping[str, Any]:
+        """Ask a method about files, beside everything else; bytes go along, and come back as the member `data`."""
+
     async def get(self, process_id: str, *, stats: bool = False) -> NodeView:
         """Return what is known of a process."""
 

@@ -11,7 +11,7 @@ import logging
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from outlive.backends.contract import StartOutcome
 from outlive.backends.remote.contract import NodeConnection
@@ -27,6 +27,7 @@ from outlive.core.errors import (
     LimitExceeded,
     OutliveError,
     ProcessNotFound,
+    ProtocolViolation,
     StartFailed,
 )
 from outlive.core.identity import ProcessId
@@ -99,6 +100,28 @@ class NodeRequests:
                 f"The node {self.link.name!r} does not allow this: {error.message}",
                 hint=error.hint,
             ) from error
+        except BackendUnavailable as error:
+            if error.code not in _AWAY:
+                raise
+            raise self.link.unavailable() from error
+
+    async def files(
+        self, method: str, params: Mapping[str, Any], data: bytes | memoryview
+    ) -> Mapping[str, Any]:
+        """Return what the node answers about its files, refusals in its own words: they are about what the caller has named.
+
+        Raises:
+            InvalidState: `file_failed`: its version is an earlier one, which copies nothing.
+        """
+        node = self.node
+        try:
+            async with self.link.asking():
+                return await node.files(method, params, data)
+        except ProtocolViolation as error:
+            if error.code != "method_not_found":
+                raise
+            text = f"The node {self.link.name!r} runs an earlier version, which copies no files."
+            raise InvalidState("file_failed", text, hint="Upgrade outlive there.") from error
         except BackendUnavailable as error:
             if error.code not in _AWAY:
                 raise

@@ -162,6 +162,15 @@ class Preparation:
             return command
         return replace(command, caller_env=with_own_deciding(command.caller_env, self._environment))
 
+    async def check_outside(self, owner: Owner, backend: str) -> None:
+        """Let a caller pass that may start at that place, in no container, what no profile bounds.
+
+        Raises:
+            CommandRefused: `profile_too_weak`.
+        """
+        self._containers.backend_of(Command(backend=backend), owner)
+        await self.check_unbounded(owner)
+
     async def check_unbounded(self, owner: Owner) -> None:
         """Let a caller pass that may start what no profile bounds.
 

@@ -61,6 +61,24 @@ class TypedLines:
             hide_error(error, TextMask(self._redactor))
             raise
 
+    async def check_copy(self, line: str, backend: str, by: Owner) -> None:
+        """Let a caller copy files that might run any command where they are; a refusal is published.
+
+        Args:
+            line: The copy as a command, for the lists.
+            backend: Where the files are.
+            by: The caller.
+
+        Raises:
+            CommandRefused: As `check`, or `profile_too_weak`.
+        """
+        try:
+            await self._preparation.check_outside(by, backend)
+            await self.check(line, cwd=self._settings.cwd)
+        except OutliveError as error:
+            self._events.publish_refusal(by, error.code, command=line)
+            raise
+
     async def check_elsewhere(self, line: str | None, by: Owner) -> None:
         """Let a line pass that will be typed into a shell which is no process of ours; a refusal is published.
 

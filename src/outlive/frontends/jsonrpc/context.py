@@ -31,12 +31,14 @@ _Members = TypeVar("_Members")
 class Result(msgspec.Struct, Generic[_Members], frozen=True):
     """A result, the notifications that leave in the same write behind it, and what happens after that write.
 
-    `then` is called exactly once, also when the client that asked is gone.
+    `then` is called exactly once, also when the client that asked is gone. With a `payload` the answer is a binary frame, which has
+    these bytes behind a line of JSON.
     """
 
     members: _Members
     notifications: tuple[bytes, ...] = ()
     then: Callable[[], None] | None = None
+    payload: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,8 @@ class Concurrency(IntEnum):
 
 # Answers one request, whose parameters have the method's shape; the text is the request's id.
 Handler = Callable[[Context, Any, str | None], Awaitable[Result[Any]]]
+# Answers one request that has brought bytes.
+BytesHandler = Callable[[Context, Any, memoryview], Awaitable[Result[Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,22 +16,30 @@ import msgspec
 
 from outlive.core.errors import AccessDenied, InvalidRequest, OutliveError, ProtocolViolation
 from outlive.core.events import AuditEvent
-from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Result
+from outlive.frontends.jsonrpc.context import BytesHandler, Concurrency, Context, Method, Result
 from outlive.frontends.jsonrpc.controls import CONTROLS, write_bytes
+from outlive.frontends.jsonrpc.files import FILES, write_piece
 from outlive.frontends.jsonrpc.nodes import NODES
 from outlive.frontends.jsonrpc.queries import QUERIES
 from outlive.frontends.jsonrpc.reports import REPORTS
 from outlive.frontends.jsonrpc.services import SERVICES
 from outlive.frontends.jsonrpc.starts import STARTS
+from outlive.operations.files import FileWrite
 from outlive.operations.requests import decode_request
 from outlive.protocols.jsonrpc.answers import encode_batch, encode_error, encode_result
 from outlive.protocols.jsonrpc.params import ProcessParams
 from outlive.protocols.jsonrpc.requests import Batch, Request, RequestRefusal
-from outlive.protocols.websocket_frames import text_frame
+from outlive.protocols.websocket_frames import binary_frame, text_frame
 
-METHODS: Mapping[str, Method] = MappingProxyType(STARTS | CONTROLS | QUERIES | SERVICES | REPORTS | NODES)
+METHODS: Mapping[str, Method] = MappingProxyType(
+    STARTS | CONTROLS | QUERIES | SERVICES | REPORTS | NODES | FILES
+)
 TURN_REQUESTS = 32  # of which most take some 0.1 ms: then other tasks run
 _logger = logging.getLogger(__name__)
+# The methods that take bytes behind a line of JSON, each with what it takes then, and what does it.
+_WITH_BYTES: Mapping[str, tuple[type[msgspec.Struct], BytesHandler]] = MappingProxyType(
+    {"write": (ProcessParams, write_bytes), "file_write": (FileWrite, write_piece)}
+)
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -62,8 +70,7 @@ class _Entry(msgspec.Struct, frozen=True):
             if self.payload is None:
                 result = await method.answer(context, self.params, self.label)
             else:
-                assert isinstance(self.params, ProcessParams)
-                result = await write_bytes(context, self.params, self.payload)
+                result = await _WITH_BYTES[method.name][1](context, self.params, self.payload)
         except AccessDenied as error:
             context.engine.events.publish(
                 AuditEvent(
@@ -104,8 +111,14 @@ class Requested(msgspec.Struct, frozen=True, kw_only=True):
                 if entry.request_id is not None:
                     responses.append(encode_error(entry.request_id, result))
             else:
-                if entry.request_id is not None:
+                if entry.request_id is not None and result.payload is None:
                     responses.append(encode_result(entry.request_id, result.members))
+                elif entry.request_id is not None and self.is_batch:
+                    error = ProtocolViolation("binary_frame", "Bytes are asked for in a request of its own.")
+                    responses.append(encode_error(entry.request_id, error))
+                elif entry.request_id is not None and result.payload is not None:
+                    head = encode_result(entry.request_id, result.members)
+                    return binary_frame(b"\n".join((head, result.payload))), followups
                 notifications += result.notifications
                 if result.then is not None:
                     followups.append(result.then)
@@ -148,10 +161,10 @@ def _entry_of(request: Request | RequestRefusal) -> tuple[_Entry, Concurrency]:
         return _Entry(request_id, error=error), Concurrency.IN_ORDER
     shape = method.shape
     if request.payload is not None:
-        if method.name != "write":
+        if method.name not in _WITH_BYTES:
             error = ProtocolViolation("binary_frame", f"{method.name} is asked for in a text frame.")
             return _Entry(request_id, error=error), Concurrency.IN_ORDER
-        shape = ProcessParams
+        shape = _WITH_BYTES[method.name][0]
     try:
         params = decode_request(request.params, shape)
     except InvalidRequest as refusal:

@@ -1,0 +1,1 @@
+"""The verb that copies files between machines."""

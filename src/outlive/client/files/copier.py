@@ -1,0 +1,296 @@
+"""`Copier`: what one end has becomes what the other end has; what is there already is not sent again.
+
+A file that is there with the same size and time is left alone. Small files travel whole, many at once. A large one travels in pieces,
+many at once, into an unfinished file; of that, what an earlier copy has brought is compared stretch by stretch, by SHA-256, and kept, and
+what this one brings is compared the same way when it is on the disk. Whatever ends this program, the same copy goes on from there.
+
+What cannot be copied is left out and counted, and the copy goes on; what ends it is a lost connection, or a copy that the server has closed.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from outlive.client.files.ends import FileEnd, Pending
+from outlive.client.files.stream import AT_ONCE, check_unchanged, key_of, seal_of, send_stream
+from outlive.core.errors import InvalidState, OutliveError
+from outlive.core.file_words import DIGEST_BYTES, PIECE_BYTES, name_bytes, shown_name
+
+Members = Mapping[str, Any]
+
+# These are about the whole copy: the server has closed it, or is not there.
+_COPY_ENDS = frozenset({"copy_unknown", "server_lost", "server_unavailable", "node_unavailable", "timeout"})
+_MARK = "copy"  # in a folder that a copy has made: it gets mode and time at the end, and one that was there keeps its own
+_MARK_KEY = "0" * 16
+_FILLED = 0o700  # the permissions of its owner that a folder needs to be filled
+
+
+@dataclass(slots=True, kw_only=True)
+class CopyTally:
+    """What was done so far. `kept` files were there already; `left_out` are names as they are shown, and why."""
+
+    files: int = 0
+    folders: int = 0
+    links: int = 0
+    kept: int = 0
+    sent_bytes: int = 0
+    left_out: list[tuple[str, OutliveError]] = field(default_factory=list)
+
+
+class Copier:
+    """Copies once, from one end to the other."""
+
+    def __init__(
+        self,
+        source: FileEnd,
+        target: FileEnd,
+        tally: CopyTally,
+        *,
+        compares: bool = False,
+        progress: Callable[[int], None] = lambda _bytes: None,
+    ) -> None:
+        """Take both ends, opened.
+
+        Args:
+            source: Where it is.
+            target: Where it will be.
+            tally: Counts what is done.
+            compares: Whether files of the same size and time are compared by their content.
+            progress: Called with the bytes of each piece that has arrived, or was there.
+        """
+        self._source = source
+        self._target = target
+        self._tally = tally
+        self._compares = compares
+        self._progress = progress
+        self._reads: deque[tuple[str, Members, Pending]] = deque()
+        # With the size of a file that is whole with it; None for everything else.
+        self._writes: deque[tuple[str, int | None, Pending]] = deque()
+        self._settles: list[tuple[str, Members]] = []
+
+    async def run(self) -> None:
+        """Copy everything.
+
+        Raises:
+            InvalidState: `file_missing`: there is no source; `file_failed`: a single file cannot be copied.
+            ConnectionLost: Run another one over another connection.
+        """
+        entry = self._source.entry
+        if entry is None:
+            raise InvalidState("file_missing", "There is no such file or folder.")
+        if entry["kind"] == "folder":
+            await self._tree(entry)
+        else:
+            await self._one("", entry, self._target.entry)
+            await self._drain()
+
+    async def _tree(self, root: Members) -> None:
+        is_new = await self._begin_root()
+        waiting = [("", root, self._target.entry)]
+        while waiting:
+            name, entry, there = waiting.pop()
+            is_there = there is not None and there["kind"] == "folder"
+            # One that its owner may not write to is opened meanwhile.
+            is_made = there is None or not is_there or there["mode"] & _FILLED != _FILLED
+            if name and is_made and not await self._made_folder(name):
+                continue
+            has_written = self._tally.sent_bytes, self._tally.files, self._tally.links
+            try:
+                async for inner, old in self._pairs(name, is_there=is_there):
+                    path = f"{name}/{inner['name']}" if name else inner["name"]
+                    if inner["kind"] == "folder":
+                        waiting.append((path, inner, old))
+                    else:
+                        await self._one(path, inner, old)
+            except OutliveError as error:
+                self._leave_out(name, error)
+                continue
+            is_touched = has_written != (self._tally.sent_bytes, self._tally.files, self._tally.links)
+            self._tally.folders += 1
+            if name and (there is None or is_made or is_touched or _looks(there) != _looks(entry)):
+                self._settles.append((name, entry))
+        await self._drain()
+        for name, entry in reversed(
+            self._settles
+        ):  # a folder behind what is in it: a new entry changes its time
+            await self._settle(name, entry)
+        await self._drain()
+        if is_new:
+            await self._target.drop(_MARK, _MARK_KEY)
+            await self._settle("", root)
+            await self._drain()
+
+    async def _begin_root(self) -> bool:
+        """Make the target's folder; tell whether this copy, or an earlier one that was cut, has made it."""
+        if self._target.entry is None:
+            await (await self._target.make("", "folder", key="", seal=None, target="")).result()
+            mark = await self._target.write(_MARK, _MARK_KEY, 0, b"\n", cut=False, seal=None)
+            await mark.result()
+            return True
+        if self._target.entry["kind"] != "folder":
+            raise InvalidState("file_failed", "A folder is to be copied, and the target is none.")
+        found = await (await self._target.digest(_MARK, 0, 0, _MARK_KEY)).result()
+        return bool(found["size"])
+
+    async def _made_folder(self, name: str) -> bool:
+        try:
+            await (await self._target.make(name, "folder", key="", seal=None, target="")).result()
+        except OutliveError as error:
+            self._leave_out(name, error)
+            return False
+        return True
+
+    async def _pairs(self, name: str, *, is_there: bool) -> AsyncIterator[tuple[Members, Members | None]]:
+        """Yield each entry of a source folder with what has its name in the target; both come in the order of their bytes."""
+        theirs = _entries(self._target, name) if is_there else None
+        other = await anext(theirs, None) if theirs is not None else None
+        async for entry in _entries(self._source, name):
+            own = name_bytes(entry["name"])
+            while theirs is not None and other is not None and name_bytes(other["name"]) < own:
+                other = await anext(theirs, None)
+            yield entry, other if other is not None and other["name"] == entry["name"] else None
+
+    async def _one(self, name: str, entry: Members, there: Members | None) -> None:
+        """Copy a file or link, or leave it out."""
+        try:
+            if entry["kind"] == "link":
+                await self._link(name, entry, there)
+            elif entry["kind"] != "file":
+                text = f"{shown_name(name) or 'It'} is a socket, FIFO or device, which is not copied."
+                raise InvalidState("file_failed", text)
+            elif await self._is_there(name, entry, there):
+                self._tally.kept += 1
+                self._progress(entry["size"])
+                if there is not None and there["mode"] != entry["mode"]:
+                    await self._settle(name, entry)
+            elif entry["size"] <= PIECE_BYTES:
+                self._reads.append((name, entry, await self._source.read(name, 0, PIECE_BYTES)))
+                if len(self._reads) >= AT_ONCE:
+                    await self._take_read()
+            else:
+                await self._large(name, entry)
+        except OutliveError as error:
+            self._leave_out(name, error)
+
+    async def _link(self, name: str, entry: Members, there: Members | None) -> None:
+        if there is not None and (there["kind"], there["target"]) == ("link", entry["target"]):
+            self._tally.kept += 1
+            return
+        self._tally.links += 1
+        making = await self._target.make(name, "link", key="", seal=seal_of(entry), target=entry["target"])
+        await self._wait_for(name, None, making)
+
+    async def _is_there(self, name: str, entry: Members, there: Members | None) -> bool:
+        if there is None or there["kind"] != "file":
+            return False
+        if (there["size"], there["mtime_ns"]) != (entry["size"], entry["mtime_ns"]):
+            return False
+        return not self._compares or await self._same(name, entry["size"], key="") == entry["size"]
+
+    async def _same(self, name: str, size: int, *, key: str) -> int:
+        """Return how many bytes at the beginning of both files are known to be the same, up to `size`."""
+        done = 0
+        while done < size:
+            length = min(DIGEST_BYTES, size - done)
+            asked = await self._target.digest(name, done, length, key)
+            own = await (await self._source.digest(name, done, length, "")).result()
+            other = await asked.result()
+            if (own["sha256"], own["length"]) != (other["sha256"], other["length"]) or own[
+                "length"
+            ] != length:
+                break
+            done += length
+        return done
+
+    async def _settle(self, name: str, entry: Members) -> None:
+        settling = await self._target.make(name, "settled", key="", seal=seal_of(entry), target="")
+        await self._wait_for(name, None, settling)
+
+    async def _take_read(self) -> None:
+        """Take the oldest small file that was asked for, and send it on."""
+        name, entry, pending = self._reads.popleft()
+        try:
+            found = await pending.result()
+            data = found["data"]
+            check_unchanged(name, entry, found, is_whole=len(data) == entry["size"])
+            seal = seal_of(entry, hashlib.sha256(data).hexdigest())
+            writing = await self._target.write(name, key_of(entry), 0, data, cut=True, seal=seal)
+        except OutliveError as error:
+            self._leave_out(name, error)
+            return
+        await self._wait_for(name, entry["size"], writing)
+
+    async def _wait_for(self, name: str, size: int | None, pending: Pending) -> None:
+        self._writes.append((name, size, pending))
+        if len(self._writes) >= AT_ONCE:
+            await self._take_write()
+
+    async def _take_write(self) -> None:
+        name, size, pending = self._writes.popleft()
+        try:
+            await pending.result()
+        except OutliveError as error:
+            self._leave_out(name, error)
+            return
+        if size is not None:
+            self._tally.files += 1
+            self._arrived(size)
+
+    def _arrived(self, size: int) -> None:
+        self._tally.sent_bytes += size
+        self._progress(size)
+
+    async def _drain(self) -> None:
+        while self._reads:
+            await self._take_read()
+        while self._writes:
+            await self._take_write()
+
+    async def _large(self, name: str, entry: Members) -> None:
+        """Copy a file in pieces."""
+        key, size = key_of(entry), entry["size"]
+        part = await (await self._target.digest(name, 0, 0, key)).result()
+        begin = await self._same(name, min(part["size"], size), key=key)
+        self._progress(begin)
+        await send_stream(
+            self._source,
+            self._target,
+            name,
+            entry,
+            begin=begin,
+            cuts=part["size"] > begin,
+            arrived=self._arrived,
+        )
+        making = await self._target.make(name, "file", key=key, seal=seal_of(entry), target="")
+        await making.result()
+        self._tally.files += 1
+
+    def _leave_out(self, name: str, error: OutliveError) -> None:
+        """Count what is not copied, and why.
+
+        Raises:
+            OutliveError: It is about the whole copy.
+        """
+        if error.code in _COPY_ENDS or not (name or self._source.entry is None or self._is_folder):
+            raise error
+        self._tally.left_out.append((name, error))
+
+    @property
+    def _is_folder(self) -> bool:
+        return self._source.entry is not None and self._source.entry["kind"] == "folder"
+
+
+async def _entries(end: FileEnd, name: str) -> AsyncIterator[Members]:
+    """Yield a folder's entries in the order of their names' bytes; pages are asked for as they are needed."""
+    after: str | None = ""
+    while after is not None:
+        page = await end.page(name, after)
+        for entry in page["entries"]:
+            yield entry
+        after = page["after"]
+
+
+def _looks(entry: Members) -> tuple[int, int]:
+    return entry["mode"], entry["mtime_ns"]

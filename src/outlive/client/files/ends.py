@@ -1,0 +1,197 @@
+"""The two ends of a copy, as one contract: `LocalEnd` is this machine, `RemoteEnd` a copy that is open at the server.
+
+What is asked and answered are the members of `operations.files`. Pieces may be under way many at once: a method that begins one returns
+`Pending`, whose `result` waits for it. Here that is done at once, since the disk is near.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from outlive.client.channel import ClientConnection
+from outlive.client.link import ANSWER_S
+from outlive.client.runtime import Runtime
+from outlive.core.file_words import FileWord
+from outlive.files.root import FileRoot
+
+Members = Mapping[str, Any]
+
+
+class Pending(Protocol):
+    """Something that was begun."""
+
+    async def result(self) -> Members:
+        """Return the answer's members; the bytes of a piece are `data`. Once.
+
+        Raises:
+            OutliveError: Why it was not done.
+            ConnectionLost: Whether it was is not known; it may be repeated.
+        """
+
+
+class FileEnd(Protocol):
+    """One end, opened. Names are below what was opened, "" for that itself.
+
+    Attributes:
+        entry: What was there when it was opened; None where nothing was.
+    """
+
+    entry: Members | None
+
+    async def page(self, name: str, after: str) -> Members:
+        """Return some entries of a folder."""
+
+    async def read(self, name: str, offset: int, limit: int) -> Pending:
+        """Begin to read a piece."""
+
+    async def digest(self, name: str, offset: int, length: int, key: str) -> Pending:
+        """Begin to compute a SHA-256 of a stretch; with a `key`, of the unfinished file."""
+
+    async def write(
+        self, name: str, key: str, offset: int, data: bytes, *, cut: bool, seal: Members | None
+    ) -> Pending:
+        """Begin to write a piece of an unfinished file, which gets its name if there is a `seal`."""
+
+    async def make(self, name: str, kind: str, *, key: str, seal: Members | None, target: str) -> Pending:
+        """Begin to make a folder or link, or give what is whole its name, mode and time (`operations.files.FileMake`)."""
+
+    async def drop(self, name: str, key: str) -> None:
+        """Remove an unfinished file."""
+
+    async def close(self) -> None:
+        """Let go of it; what was written stays."""
+
+
+class _Done:
+    """Something that was done at once."""
+
+    def __init__(self, answer: Members) -> None:
+        self._answer = answer
+
+    async def result(self) -> Members:
+        return self._answer
+
+
+class LocalEnd:
+    """This machine, as the user that runs this program (see `FileEnd`)."""
+
+    def __init__(self, root: FileRoot, world: Runtime, entry: Members | None) -> None:
+        """Take what was opened, and how work that blocks is done."""
+        self._root = root
+        self._world = world
+        self.entry = entry
+
+    async def page(self, name: str, after: str) -> Members:
+        """Return some entries of a folder."""
+        return await self._world.aside(lambda: self._root.list(name, after))
+
+    async def read(self, name: str, offset: int, limit: int) -> Pending:
+        """Read a piece."""
+        found, data = await self._world.aside(lambda: self._root.read(name, offset, limit))
+        return _Done({**found, "data": data})
+
+    async def digest(self, name: str, offset: int, length: int, key: str) -> Pending:
+        """Compute a SHA-256."""
+        return await self._do(lambda: self._root.digest(name, offset, length, key=key))
+
+    async def write(
+        self, name: str, key: str, offset: int, data: bytes, *, cut: bool, seal: Members | None
+    ) -> Pending:
+        """Write a piece."""
+
+        def work() -> Members:
+            written = self._root.write(name, key, offset, data, cut=cut)
+            return written if seal is None else self._root.place(name, key, **seal)
+
+        return await self._do(work)
+
+    async def make(self, name: str, kind: str, *, key: str, seal: Members | None, target: str) -> Pending:
+        """Make something."""
+        root = self._root
+        if kind == "folder" or seal is None:
+            return await self._do(lambda: root.make_folder(name))
+        if kind == "link":
+            return await self._do(lambda: root.make_link(name, target, mtime_ns=seal["mtime_ns"]))
+        if kind == "settled":
+            return await self._do(lambda: root.settle(name, mode=seal["mode"], mtime_ns=seal["mtime_ns"]))
+        return await self._do(lambda: root.place(name, key, **seal))
+
+    async def drop(self, name: str, key: str) -> None:
+        """Remove an unfinished file."""
+        await self._world.aside(lambda: self._root.drop(name, key))
+
+    async def close(self) -> None:
+        """Let go of it."""
+        self._root.close()
+
+    async def _do(self, work: Callable[[], Members]) -> Pending:
+        return _Done(await self._world.aside(work))
+
+
+class _Asked:
+    """A request that is under way."""
+
+    def __init__(self, channel: ClientConnection, request_id: int) -> None:
+        self._channel = channel
+        self._request_id = request_id
+
+    async def result(self) -> Members:
+        return await self._channel.answer_to(self._request_id, answer_s=ANSWER_S)
+
+
+class RemoteEnd:
+    """A copy that is open at the server, over one connection (see `FileEnd`)."""
+
+    def __init__(self, channel: ClientConnection, name: str, entry: Members | None) -> None:
+        """Take the connection, and what the server calls the copy."""
+        self._channel = channel
+        self._copy = name
+        self.entry = entry
+
+    @classmethod
+    async def open(
+        cls, channel: ClientConnection, word: FileWord, *, write: bool, project: str | None
+    ) -> "RemoteEnd":
+        """Open a file or folder at the server, or on one of its nodes.
+
+        Raises:
+            OutliveError: What the server answers: there is none, or the caller may not.
+        """
+        params = {"place": word.place, "path": word.path, "write": write, "project": project}
+        found = await channel.request("file_open", params, answer_s=ANSWER_S)
+        return cls(channel, found["copy"], found["entry"])
+
+    async def page(self, name: str, after: str) -> Members:
+        """Return some entries of a folder."""
+        return await (await self._ask("file_list", {"name": name, "after": after})).result()
+
+    async def read(self, name: str, offset: int, limit: int) -> Pending:
+        """Ask for a piece."""
+        params = {"name": name, "offset": offset, "limit": limit, "encoding": "binary"}
+        return await self._ask("file_read", params)
+
+    async def digest(self, name: str, offset: int, length: int, key: str) -> Pending:
+        """Ask for a SHA-256."""
+        return await self._ask("file_digest", {"name": name, "offset": offset, "length": length, "key": key})
+
+    async def write(
+        self, name: str, key: str, offset: int, data: bytes, *, cut: bool, seal: Members | None
+    ) -> Pending:
+        """Send a piece."""
+        params = {"name": name, "key": key, "offset": offset, "cut": cut, "seal": seal}
+        return await self._ask("file_write", params, data)
+
+    async def make(self, name: str, kind: str, *, key: str, seal: Members | None, target: str) -> Pending:
+        """Have something made."""
+        params = {"name": name, "kind": kind, "key": key, "seal": seal, "target": target}
+        return await self._ask("file_make", params)
+
+    async def drop(self, name: str, key: str) -> None:
+        """Have an unfinished file removed."""
+        await (await self._ask("file_drop", {"name": name, "key": key})).result()
+
+    async def close(self) -> None:
+        """Close it there."""
+        await (await self._ask("file_close", {})).result()
+
+    async def _ask(self, method: str, params: Mapping[str, object], data: bytes = b"") -> Pending:
+        return _Asked(self._channel, await self._channel.send(method, {"copy": self._copy, **params}, data))

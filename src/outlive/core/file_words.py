@@ -1,0 +1,150 @@
+"""What is copied from where, in words: `FileWord` from "gpu1:/data", names of files as text of the wire, and names of unfinished files. Pure.
+
+A file's name is bytes (POSIX, 3.170): any but NUL and the slash. On the wire and in programs it is text, in which each byte that is no
+UTF-8 is a NUL with two hexadecimal digits behind it: no name has a NUL, so nothing else looks like that.
+"""
+
+import re
+from typing import Literal, NamedTuple
+
+from outlive.core.errors import InvalidRequest
+
+# What an entry of a folder is; "other" are sockets, FIFOs and devices, which are not copied.
+FileKind = Literal["file", "folder", "link", "other"]
+
+# One request carries at most so many bytes of a file: a megabyte is copied in a millisecond, far longer than a round trip here.
+PIECE_BYTES = 1024 * 1024
+# So much is compared by one SHA-256: some 0.1 s of work, and what is sent again at most where a file's beginning turns out to differ.
+DIGEST_BYTES = 64 * 1024 * 1024
+KEY_PATTERN = r"^[0-9a-f]{16}$"  # of an unfinished file: 64 bits of a hash
+
+_MAX_NAME = 255  # bytes; NAME_MAX of every usual file system
+_MARK = ".outlive-part"
+_PLACE = re.compile(r"[A-Za-z0-9@][A-Za-z0-9_.@-]*")
+
+
+class FileWord(NamedTuple):
+    """A place by its name, None for the machine of the program that reads the word, and a path there as text of the wire."""
+
+    place: str | None
+    path: str
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether a target says "into this folder": it ends like one."""
+        return self.path == "" or self.path.endswith("/") or self.path.rpartition("/")[2] in {".", ".."}
+
+    @property
+    def last_name(self) -> str:
+        """The name of what is meant; empty where the path does not say it ("..", "/", "")."""
+        name = self.path.rstrip("/").rpartition("/")[2]
+        return "" if name in {".", ".."} else name
+
+    def below(self, name: str) -> "FileWord":
+        """Return what has this name in the folder that is meant."""
+        if not name:
+            return self._replace(path=f"{self.path.rstrip('/')}/")
+        joint = "" if self.path == "" or self.path.endswith("/") else "/"
+        return self._replace(path=f"{self.path}{joint}{name}")
+
+    def __str__(self) -> str:
+        """Return it as it is written."""
+        path = shown_name(self.path)
+        return path if self.place is None else f"{self.place}:{path}"
+
+
+def parse_file_word(word: bytes) -> FileWord:
+    """Return what NAME:PATH or PATH means; a file of this machine with a colon in its name is written ./a:b.
+
+    Raises:
+        InvalidRequest: It is empty, or has a NUL.
+    """
+    if not word or b"\0" in word:
+        raise InvalidRequest("invalid_params", "A file's name is empty, or has a NUL inside.")
+    text = wire_name(word)
+    place, colon, path = text.partition(":")
+    if colon and _PLACE.fullmatch(place):
+        return FileWord(place, path)
+    return FileWord(None, text)
+
+
+def target_of(source: FileWord, target: FileWord, *, is_folder: bool) -> FileWord:
+    """Return what the copy is called: the target itself, or what is in it, by the words alone, so that it is the same every time.
+
+    A target that ends like a folder ("out/", ".", "gpu1:") takes the source inside under the source's name. Of a source folder
+    that ends in a slash it takes the content.
+
+    Raises:
+        InvalidRequest: The source has no name of its own.
+    """
+    if not target.is_inside or (is_folder and source.path.endswith("/")):
+        return target
+    if not source.last_name:
+        if is_folder:
+            return target
+        raise InvalidRequest("invalid_params", f"{source} has no name that its copy could have.")
+    return target.below(source.last_name)
+
+
+def wire_name(raw: bytes) -> str:
+    """Return a name as text of the wire."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        pass
+    # Surrogates stand for bytes that are no UTF-8 (PEP 383); JSON has no place for them.
+    text = raw.decode("utf-8", "surrogateescape")
+    return "".join(
+        f"\0{ord(letter) - 0xDC00:02x}" if "\udc80" <= letter <= "\udcff" else letter for letter in text
+    )
+
+
+def name_bytes(text: str) -> bytes:
+    """Return the bytes of a name.
+
+    Raises:
+        InvalidRequest: It is no text of the wire.
+    """
+    begin, *rest = text.split("\0")
+    try:
+        return b"".join((begin.encode(), *(_byte(piece[:2]) + piece[2:].encode() for piece in rest)))
+    except ValueError:
+        raise InvalidRequest("invalid_params", f"{shown_name(text)[:100]!r} is no name of a file.") from None
+
+
+def _byte(digits: str) -> bytes:
+    raw = bytes.fromhex(digits)
+    if len(raw) != 1 or raw < b"\x80":
+        raise ValueError(digits)
+    return raw
+
+
+def shown_name(text: str) -> str:
+    """Return a name as people see it, on one line: bytes that are no text, and control characters, by their numbers."""
+    shown = re.sub("\0(..)", r"\\x\1", text)
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in shown)
+
+
+def parts_of(name: str) -> list[bytes]:
+    """Return the parts of a name below a copied folder; none for the folder itself.
+
+    Raises:
+        InvalidRequest: It leads out of the folder, or is none.
+    """
+    if not name:
+        return []
+    parts = name_bytes(name).split(b"/")
+    if any(part in {b"", b".", b".."} or b"\0" in part for part in parts):
+        raise InvalidRequest("invalid_params", f"{shown_name(name)[:100]!r} is no name below a folder.")
+    return parts
+
+
+def part_name(name: bytes, key: str) -> bytes:
+    """Return what a file is called until it is whole; `key` says which source it has."""
+    tail = f".{key}{_MARK}".encode()
+    return b"." + name[: _MAX_NAME - 1 - len(tail)] + tail
+
+
+def is_part(name: bytes) -> bool:
+    """Tell whether a name is that of an unfinished file."""
+    return name.startswith(b".") and name.endswith(_MARK.encode())

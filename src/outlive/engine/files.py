@@ -1,0 +1,320 @@
+"""`Copies`: files of this machine and of nodes, opened, read and written for callers that copy them.
+
+A copy is opened by a caller that might run any command there, unbounded: only such a caller can read and write what files there are
+without it. Where lists are in force, they judge `outlive cp` with the path, as a command. What is outlive's own nobody copies
+(`files.wall`). On a node the same is asked of its server, which decides once more, about the token that this server shows there.
+
+An open copy lives in memory, and is closed when it has rested. All that is done in it may be done twice, so a caller whose server was
+started again opens another one and goes on: what was written is in an unfinished file beside its place.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, assert_never
+
+import msgspec
+
+from outlive.core.errors import InvalidRequest, InvalidState, LimitExceeded, OutliveError
+from outlive.core.events import AuditEvent
+from outlive.core.file_words import name_bytes, shown_name, wire_name
+from outlive.core.location import LOCAL, Location
+from outlive.core.process import Owner
+from outlive.engine.lookup import Asker, Lookup
+from outlive.engine.processes.event_publisher import EventPublisher
+from outlive.engine.starts.typed_lines import TypedLines
+from outlive.files.root import FileRoot, TooEarly
+from outlive.files.wall import Wall
+from outlive.operations.files import (
+    METHOD_OF,
+    FileAsked,
+    FileClose,
+    FileDigest,
+    FileDrop,
+    FileListing,
+    FileLook,
+    FileMake,
+    FileOpen,
+    FileRead,
+    FileWrite,
+)
+
+_T = TypeVar("_T")
+Members = Mapping[str, Any]
+
+_RESTED_S = 600.0  # a caller that has asked nothing for so long is gone
+_MOST_OPEN = 64  # of one principal; each holds a descriptor
+_THREADS = 4  # slow disks keep no other work of the server waiting, which has threads of its own
+_EARLY_S = 20.0  # how long a piece waits for the one before it, which is on its way over the same connection
+_LOOK_AGAIN_S = 1.0  # another connection may have brought that one
+
+
+class FileNodes(Protocol):
+    """The nodes, as copies need them (`engine.nodes.NodeRoutes`)."""
+
+    def states(self) -> Mapping[str, object]:
+        """Return what is known of them, by name."""
+
+    async def ask_files(self, name: str, method: str, params: Members, data: bytes | memoryview) -> Members:
+        """Return a node's answer to a method about files; the bytes of a piece are its member `data`."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _OpenCopy:
+    """One open copy: here it has a root, on a node the name that the node has given it."""
+
+    by: Owner
+    details: Mapping[str, str | int | bool]
+    node: str = ""
+    there: str = ""
+    root: FileRoot | None = None
+    used_at: float = 0.0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Copies:
+    """Opens copies, and does what is asked in them. On the engine's loop only."""
+
+    def __init__(
+        self,
+        wall: Wall,
+        *,
+        home: str,
+        nodes: FileNodes,
+        lookup: Lookup,
+        lines: TypedLines,
+        events: EventPublisher,
+    ) -> None:
+        """Take what is refused, where relative paths begin, and what is asked about places, callers and lists."""
+        self._wall = wall
+        self._home = os.fsencode(home)
+        self._nodes = nodes
+        self._lookup = lookup
+        self._lines = lines
+        self._events = events
+        self._open: dict[str, _OpenCopy] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
+
+    async def open(self, by: Owner, asked: FileOpen) -> Members:
+        """Open a file or folder for a copy; what `FileOpened` has.
+
+        Raises:
+            CommandRefused: The caller may not run any command there.
+            AccessDenied: `path_refused`.
+            InvalidState: `file_missing`, `file_failed`.
+            InvalidRequest: The place is none, or is not decided yet.
+            LimitExceeded: `copy_limit`.
+            BackendUnavailable: The node does not answer.
+        """
+        self._close_rested()
+        if sum(one.by.principal == by.principal for one in self._open.values()) >= _MOST_OPEN:
+            raise LimitExceeded("copy_limit", f"{_MOST_OPEN} copies of this caller are open.")
+        location, path = await self._place(by, asked)
+        word = f"{location.backend}:{shown_name(path)}"
+        words = ["outlive", "cp", *((".", word) if asked.write else (word, "."))]
+        details = {
+            "direction": "to" if asked.write else "from",
+            "place": location.backend,
+            "path": shown_name(path),
+        }
+        await self._lines.check_copy(shlex.join(words), location.backend, by)
+        try:
+            opened, entry = await self._opened(by, asked, location, path, details)
+        except OutliveError as error:
+            self._publish("copy", by, details, error)
+            raise
+        name = secrets.token_hex(16)  # as good as a key: what was opened by one caller is used by no other
+        opened.used_at = time.monotonic()
+        self._open[name] = opened
+        self._publish("copy", by, details)
+        return {"copy": name, "place": location.backend, "entry": entry}
+
+    async def ask(self, by: Owner, asked: FileAsked, data: bytes | memoryview = b"") -> tuple[Members, bytes]:
+        """Do what is asked in an open copy; return the answer's members, and the bytes of a piece that was read.
+
+        Raises:
+            InvalidState: `copy_unknown`; `file_missing`, `file_failed`, `file_changed`.
+            AccessDenied: `path_refused`.
+            BackendUnavailable: The node does not answer.
+        """
+        opened = self._open.get(asked.copy)
+        if opened is None or (opened.by.principal, opened.by.inside) != (by.principal, by.inside):
+            raise InvalidState("copy_unknown", "No such copy is open.")
+        opened.used_at = time.monotonic()
+        found = await (
+            self._ask_node(opened, asked, data) if opened.node else self._ask_here(opened, asked, data)
+        )
+        opened.written_bytes += len(data)
+        opened.read_bytes += len(found[1])
+        opened.used_at = time.monotonic()
+        return found
+
+    async def end(self, by: Owner, asked: FileClose) -> Members:
+        """Close a copy; one that is not open (any more) is closed."""
+        opened = self._open.get(asked.copy)
+        if opened is not None and opened.by.principal == by.principal:
+            self._close(asked.copy)
+            if opened.node:
+                with contextlib.suppress(OutliveError):  # it closes by itself there when it has rested
+                    params = {"copy": opened.there}
+                    await self._nodes.ask_files(opened.node, METHOD_OF[FileClose], params, b"")
+        return {"done": True}
+
+    def close(self) -> None:
+        """Close everything; what was written stays, finished or not."""
+        for name in list(self._open):
+            self._close(name)
+        self._threads.shutdown(wait=True)
+
+    async def _place(self, by: Owner, asked: FileOpen) -> tuple[Location, str]:
+        """Return the machine that is meant, and the path there, absolute unless a node knows its own home folder."""
+        if not asked.path and asked.place == LOCAL:
+            return _at(LOCAL), wire_name(self._home)
+        if asked.place == LOCAL:
+            return _at(LOCAL), wire_name(os.path.join(self._home, name_bytes(asked.path)))
+        if asked.place in self._nodes.states():
+            return _at(asked.place), asked.path
+        asker = Asker(principal=by.principal, project=asked.project, connection_id=by.connection_id)
+        process = await self._lookup.find(asked.place, asker)
+        location, folder = process.location, os.fsencode(process.record.cwd)
+        if location.is_open:
+            text = f"{shown_name(asked.place)} waits for a place: it has no files yet."
+            raise InvalidState("process_queued", text)
+        if location.kind == "container":
+            hint = "Mount a folder into the container, and copy from or to that on this machine."
+            raise InvalidRequest("invalid_params", "Files in containers are not copied.", hint=hint)
+        return location, wire_name(os.path.join(folder, name_bytes(asked.path)))
+
+    async def _opened(
+        self,
+        by: Owner,
+        asked: FileOpen,
+        location: Location,
+        path: str,
+        details: Mapping[str, str | int | bool],
+    ) -> tuple[_OpenCopy, Members | None]:
+        if location.backend != LOCAL:
+            params = {"path": path, "place": LOCAL, "write": asked.write}
+            answer = await self._nodes.ask_files(location.backend, METHOD_OF[FileOpen], params, b"")
+            opened = _OpenCopy(by=by, details=details, node=location.backend, there=str(answer["copy"]))
+            return opened, answer["entry"]
+        root = await self._aside(lambda: FileRoot(name_bytes(path), self._wall, writes=asked.write))
+        try:
+            entry = await self._aside(lambda: root.look(""))
+        except BaseException:
+            root.close()
+            raise
+        return _OpenCopy(by=by, details=details, root=root), entry
+
+    async def _ask_node(
+        self, opened: _OpenCopy, asked: FileAsked, data: bytes | memoryview
+    ) -> tuple[Members, bytes]:
+        params = {**msgspec.to_builtins(asked), "copy": opened.there}
+        found = dict(await self._nodes.ask_files(opened.node, METHOD_OF[type(asked)], params, data))
+        return found, found.pop("data", b"")
+
+    async def _ask_here(
+        self, opened: _OpenCopy, asked: FileAsked, data: bytes | memoryview
+    ) -> tuple[Members, bytes]:
+        root = opened.root
+        if root is None:
+            raise AssertionError("a copy is here or on a node")
+        name = asked.name
+        match asked:
+            case FileLook():
+                return {"entry": await self._aside(lambda: root.look(name))}, b""
+            case FileListing(after=after):
+                return await self._aside(lambda: root.list(name, after)), b""
+            case FileRead(offset=offset, limit=limit):
+                return await self._aside(lambda: root.read(name, offset, limit))
+            case FileDigest(offset=offset, length=length, key=key):
+                return await self._aside(lambda: root.digest(name, offset, length, key=key)), b""
+            case FileWrite():
+                return await self._write(opened, root, asked, data), b""
+            case FileMake():
+                return {"entry": await self._aside(lambda: _make(root, asked))}, b""
+            case FileDrop(key=key):
+                await self._aside(lambda: root.drop(name, key))
+                return {"done": True}, b""
+            case _:
+                assert_never(asked)
+
+    async def _write(
+        self, opened: _OpenCopy, root: FileRoot, asked: FileWrite, data: bytes | memoryview
+    ) -> Members:
+        """Write a piece behind the one before it: several are on their way at once, and the unfinished file has no holes."""
+        deadline = time.monotonic() + _EARLY_S
+        written: Members | None = None
+        while written is None:
+            moved = opened.moved
+            try:
+                written = await self._aside(
+                    lambda: root.write(asked.name, asked.key, asked.offset, data, cut=asked.cut)
+                )
+            except TooEarly as early:
+                if time.monotonic() > deadline:
+                    text = f"Only {early.size} bytes are there of the {asked.offset} before this piece."
+                    raise InvalidState("file_failed", text, hint="Send the pieces in their order.") from early
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_AGAIN_S):
+                        await moved.wait()
+        opened.moved.set()
+        opened.moved = asyncio.Event()
+        if (seal := asked.seal) is None:
+            return written
+        entry = await self._aside(lambda: root.place(asked.name, asked.key, **msgspec.structs.asdict(seal)))
+        return {"size": entry["size"]}
+
+    def _close_rested(self) -> None:
+        latest = time.monotonic() - _RESTED_S
+        for name in [name for name, one in self._open.items() if one.used_at < latest]:
+            self._close(name)
+
+    def _close(self, name: str) -> None:
+        opened = self._open.pop(name)
+        if opened.root is not None:
+            # Behind what its threads still do: there it fails with an error, and never meets another file's descriptor.
+            self._threads.submit(opened.root.close)
+        counts = {"bytes_read": opened.read_bytes, "bytes_written": opened.written_bytes}
+        self._publish("copied", opened.by, {**opened.details, **counts})
+
+    def _publish(
+        self, what: str, by: Owner, details: Mapping[str, str | int | bool], error: OutliveError | None = None
+    ) -> None:
+        if error is None:
+            self._events.publish(AuditEvent(what=what, by=by, details=details))
+            return
+        decision: Any = "denied" if error.code == "path_refused" else "failed"
+        self._events.publish(
+            AuditEvent(what=what, by=by, decision=decision, reason=error.code, details=details)
+        )
+
+    async def _aside(self, work: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+def _make(root: FileRoot, asked: FileMake) -> Members:
+    seal = asked.seal
+    if asked.kind == "folder" or seal is None:
+        return root.make_folder(asked.name)
+    match asked.kind:
+        case "file":
+            return root.place(asked.name, asked.key, **msgspec.structs.asdict(seal))
+        case "link":
+            return root.make_link(asked.name, asked.target, mtime_ns=seal.mtime_ns)
+        case "settled":
+            return root.settle(asked.name, mode=seal.mode, mtime_ns=seal.mtime_ns)
+        case _:
+            assert_never(asked.kind)
+
+
+def _at(name: str) -> Location:
+    return Location(kind="local" if name == LOCAL else "node", backend=name)

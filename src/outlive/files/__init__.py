@@ -1,0 +1,1 @@
+"""Files of this machine as copies see them: walked without being led astray, read in pieces, written so that none is ever half there."""

@@ -1,0 +1,344 @@
+"""`FileRoot`: one file or folder of this machine that is copied, or that a copy is made of. Blocking.
+
+Names are text of the wire (`core.file_words`), "" for the root itself. What is given and returned are plain values, as they go over the
+wire. A new file is written beside its place under a name of its own (`part_name`), readable by its owner only, and renamed when it is
+whole, on the disk and compared: under its own name it is never there by half.
+"""
+
+import contextlib
+import errno
+import hashlib
+import heapq
+import os
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from outlive.core.errors import InvalidState
+from outlive.core.file_words import FileKind, is_part, name_bytes, part_name, parts_of, shown_name, wire_name
+from outlive.files.walk import enter, failure, find, looked_at, opened_again, reopened
+from outlive.files.wall import Wall
+
+Members = Mapping[str, Any]
+
+PAGE = 1000  # entries of a folder at once: some 100 KB
+_HASHED_BYTES = 1024 * 1024  # at once: what is in memory
+_PERMISSIONS = 0o777  # of a mode: a copy gets no set-user-ID bit, since its owner may be another user
+_OPEN = 0o700  # of a folder that is being filled
+
+
+class TooEarly(Exception):
+    """A piece came before the one that lies before it: `size` is how much of the file is there."""
+
+    def __init__(self, size: int) -> None:
+        """Keep the size in bytes."""
+        super().__init__(size)
+        self.size = size
+
+
+class FileRoot:
+    """A place in the file system, held open: what is renamed or swapped on the way to it changes nothing for it any more.
+
+    Every method raises AccessDenied (`path_refused`) for what the wall refuses, InvalidState `file_missing` for what is not there and
+    `file_failed` for what the operating system refuses, with its words. For one thread at a time, or several.
+    """
+
+    def __init__(self, path: bytes, wall: Wall, *, writes: bool) -> None:
+        """Find an absolute path; to write it need not exist, only the folder in which it lies.
+
+        Args:
+            path: A link at its end is followed; to write only where it leads to a folder.
+            wall: What is refused.
+            writes: Whether it is to be written.
+        """
+        self._wall = wall
+        self._closing = threading.Lock()
+        with _said(wire_name(path)):
+            self._folder, self._name = find(path, wall, keeps_link=writes)
+
+    def close(self) -> None:
+        """Let go of it. Safe to repeat."""
+        with self._closing:
+            if self._folder >= 0:
+                os.close(self._folder)
+                self._folder = -1
+
+    def look(self, name: str) -> Members | None:
+        """Return what has that name, as `list` shows it; None where nothing has."""
+        try:
+            with self._at(name) as (folder, last), looked_at(folder, last, self._wall) as (fd, found):
+                return _entry(name, fd, found)
+        except InvalidState as error:
+            if error.code == "file_missing":
+                return None
+            raise
+
+    def list(self, name: str, after: str) -> Members:
+        """Return the entries of a folder behind the name `after`, in the order of their bytes: `entries`, and whether there are `more`.
+
+        Unfinished files, and what goes meanwhile, are left out.
+        """
+        with self._at(name) as (folder, last), looked_at(folder, last, self._wall) as (fd, _):
+            opened = reopened(fd, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                with os.scandir(opened) as found:
+                    names = (os.fsencode(entry.name) for entry in found)
+                    later = (one for one in names if one > name_bytes(after) and not is_part(one))
+                    page = heapq.nsmallest(PAGE + 1, later)
+                entries = [self._entry_of(opened, one) for one in page[:PAGE]]
+            finally:
+                os.close(opened)
+        return {
+            "entries": [one for one in entries if one is not None],
+            "after": wire_name(page[PAGE - 1]) if len(page) > PAGE else None,
+        }
+
+    def read(self, name: str, offset: int, limit: int) -> tuple[Members, bytes]:
+        """Return a piece of a regular file, with its `size` and `mtime_ns` at this moment; nothing at its end."""
+        with self._regular(name) as fd:
+            found = os.fstat(fd)
+            data = os.pread(fd, limit, offset)
+        return {"size": found.st_size, "mtime_ns": found.st_mtime_ns}, data
+
+    def digest(self, name: str, offset: int, length: int, *, key: str) -> Members:
+        """Return the SHA-256 of a stretch of a file, how many bytes it really has, and the file's size.
+
+        With a `key` it is the unfinished file of that name, with a size of 0 where there is none; what is said of it is on the disk.
+        """
+        with self._regular(name, key) as fd:
+            if fd < 0:
+                return {"size": 0, "length": 0, "sha256": hashlib.sha256().hexdigest()}
+            if key and length:
+                os.fdatasync(fd)
+            hashed, done = hashlib.sha256(), 0
+            while done < length and (piece := os.pread(fd, min(_HASHED_BYTES, length - done), offset + done)):
+                hashed.update(piece)
+                done += len(piece)
+            return {"size": os.fstat(fd).st_size, "length": done, "sha256": hashed.hexdigest()}
+
+    def write(self, name: str, key: str, offset: int, data: bytes | memoryview, *, cut: bool) -> Members:
+        """Write a piece of an unfinished file, which is made where there is none; repeated, it does the same; return its `size`.
+
+        With `cut`, what is there from `offset` on goes before.
+
+        Raises:
+            TooEarly: What lies before the piece is not there yet: nothing was written.
+        """
+        with self._at(name) as (folder, last):
+            self._wall.check_name(folder, last)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            fd = os.open(part_name(last, key), flags, 0o600, dir_fd=folder)
+            try:
+                self._check_part(fd, folder, last)
+                size = os.fstat(fd).st_size
+                if size < offset:
+                    raise TooEarly(size)
+                if cut and size > offset:
+                    os.ftruncate(fd, offset)
+                view, at = memoryview(data), offset
+                while view:
+                    written = os.pwrite(fd, view, at)
+                    view, at = view[written:], at + written
+                return {"size": os.fstat(fd).st_size}
+            finally:
+                os.close(fd)
+
+    def place(
+        self, name: str, key: str, *, size: int, sha256: str | None, mode: int, mtime_ns: int
+    ) -> Members:
+        """Give an unfinished file its name, replacing a file or link that has it: now it is whole.
+
+        Args:
+            name: Its name.
+            key: Which unfinished one; repeated, when it is there already under its name, nothing is done.
+            size: How many bytes it must have.
+            sha256: And which SHA-256, None where its stretches were compared already.
+            mode: Its permissions.
+            mtime_ns: When it was changed.
+
+        Raises:
+            InvalidState: `file_changed`: it is not what was meant to be copied; it is removed.
+        """
+        with self._at(name) as (folder, last):
+            self._check_replaced(folder, last, name)
+            part = part_name(last, key)
+            try:
+                fd = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            except FileNotFoundError:
+                entry = self.look(name)
+                if entry is not None and (entry["size"], entry["mtime_ns"]) == (size, mtime_ns):
+                    return entry
+                raise
+            try:
+                self._check_part(fd, folder, last)
+                if os.fstat(fd).st_size != size or (sha256 is not None and _sha256(fd) != sha256):
+                    os.unlink(part, dir_fd=folder)
+                    text = f"{shown_name(name) or 'The file'} did not arrive as it was sent."
+                    raise InvalidState("file_changed", text)
+                os.utime(fd, ns=(mtime_ns, mtime_ns))
+                os.fsync(fd)
+                os.fchmod(fd, mode & _PERMISSIONS)
+                os.rename(part, last, src_dir_fd=folder, dst_dir_fd=folder)
+                found = os.fstat(fd)
+            finally:
+                os.close(fd)
+            _sync_folder(folder)
+            return _entry(name, -1, found)
+
+    def make_folder(self, name: str) -> Members:
+        """Make a folder that is filled from now on, or take one that is there; only its owner sees into a new one until `settle`."""
+        with self._at(name) as (folder, last):
+            self._wall.check_name(folder, last)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(last, _OPEN, dir_fd=folder)
+                _sync_folder(folder)
+            with looked_at(folder, last, self._wall) as (fd, found):
+                _check_kind(found, name, "folder")
+                if found.st_mode & _OPEN != _OPEN:
+                    os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(found.st_mode) | _OPEN)
+                return _entry(name, fd, os.fstat(fd))
+
+    def make_link(self, name: str, target: str, *, mtime_ns: int) -> Members:
+        """Make a symbolic link, in the place of a file or link of that name."""
+        with self._at(name) as (folder, last):
+            self._check_replaced(folder, last, name)
+            part = part_name(last, "0" * 16)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(part, dir_fd=folder)
+            os.symlink(name_bytes(target), part, dir_fd=folder)
+            os.utime(part, ns=(mtime_ns, mtime_ns), dir_fd=folder, follow_symlinks=False)
+            os.rename(part, last, src_dir_fd=folder, dst_dir_fd=folder)
+            _sync_folder(folder)
+        return self.look(name) or {}
+
+    def settle(self, name: str, *, mode: int, mtime_ns: int) -> Members:
+        """Give a folder or file that is there its permissions and time."""
+        with self._at(name) as (folder, last), looked_at(folder, last, self._wall) as (fd, found):
+            _check_kind(found, name, "file", "folder")
+            path = f"/proc/self/fd/{fd}"
+            os.chmod(path, mode & _PERMISSIONS)
+            os.utime(path, ns=(mtime_ns, mtime_ns))
+            return _entry(name, fd, os.fstat(fd))
+
+    def drop(self, name: str, key: str) -> None:
+        """Remove an unfinished file, if there is one."""
+        with self._at(name) as (folder, last):
+            part = part_name(last, key)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(part, dir_fd=folder)
+
+    @contextmanager
+    def _at(self, name: str) -> Iterator[tuple[int, bytes]]:
+        parts = [self._name, *parts_of(name)]
+        with _said(name), contextlib.ExitStack() as stack:
+            with self._closing:  # while it is open: its number could else become another folder's
+                folder = stack.enter_context(opened_again(self._folder))
+            yield stack.enter_context(enter(folder, parts, self._wall))
+
+    @contextmanager
+    def _regular(self, name: str, key: str = "") -> Iterator[int]:
+        """Give a regular file, opened to be read; -1 for an unfinished one that is not there."""
+        with self._at(name) as (folder, last):
+            fd = -1
+            try:
+                with looked_at(folder, part_name(last, key) if key else last, self._wall) as (path, found):
+                    _check_kind(found, name, "file")
+                    fd = reopened(path, os.O_RDONLY)
+            except InvalidState as error:
+                if not (key and error.code == "file_missing"):
+                    raise
+            try:
+                yield fd
+            finally:
+                if fd >= 0:
+                    os.close(fd)
+
+    def _entry_of(self, folder: int, name: bytes) -> Members | None:
+        try:
+            fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        try:
+            return _entry(wire_name(name), fd, os.fstat(fd))
+        finally:
+            os.close(fd)
+
+    def _check_part(self, fd: int, folder: int, last: bytes) -> None:
+        """Refuse what has an unfinished file's name and is none of ours: a FIFO, a file of another user, one with a second name."""
+        found = os.fstat(fd)
+        self._wall.check(fd, found, parent=folder, name=last)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != os.geteuid():
+            text = f"{shown_name(wire_name(last))} cannot be written: something else has the name of its unfinished file."
+            raise InvalidState("file_failed", text)
+
+    def _check_replaced(self, folder: int, last: bytes, name: str) -> None:
+        """Refuse to replace what is neither a file nor a link, or what the wall refuses."""
+        self._wall.check_name(folder, last)
+        try:
+            with looked_at(folder, last, self._wall) as (_, found):
+                _check_kind(found, name, "file", "link")
+        except InvalidState as error:
+            if error.code != "file_missing":
+                raise
+
+
+@contextmanager
+def _said(name: str) -> Iterator[None]:
+    """Turn what the operating system refuses into our errors, about that name."""
+    try:
+        yield
+    except OSError as error:
+        raise failure(error, name) from error
+
+
+def _kind(found: os.stat_result) -> FileKind:
+    if stat.S_ISREG(found.st_mode):
+        return "file"
+    if stat.S_ISDIR(found.st_mode):
+        return "folder"
+    return "link" if stat.S_ISLNK(found.st_mode) else "other"
+
+
+def _check_kind(found: os.stat_result, name: str, *kinds: FileKind) -> None:
+    """Let what was looked at pass if it is of one of these kinds."""
+    kind = _kind(found)
+    if kind not in kinds:
+        is_what = "a socket, FIFO or device" if kind == "other" else f"a {kind}"
+        text = f"{shown_name(name) or 'What is there'} is {is_what}, not a {' or '.join(kinds)}."
+        raise InvalidState("file_failed", text)
+
+
+def _entry(name: str, fd: int, found: os.stat_result) -> Members:
+    """Return an entry as it goes over the wire; `fd` is a link's, opened as a path."""
+    kind = _kind(found)
+    return {
+        "name": name,
+        "kind": kind,
+        "size": found.st_size if kind == "file" else 0,
+        "mode": stat.S_IMODE(found.st_mode) & _PERMISSIONS,
+        "mtime_ns": found.st_mtime_ns,
+        # readlinkat(2) with an empty name reads the link that was opened, whatever has its name by now.
+        "target": wire_name(os.readlink(b"", dir_fd=fd)) if kind == "link" else None,
+    }
+
+
+def _sha256(fd: int) -> str:
+    hashed, at = hashlib.sha256(), 0
+    while piece := os.pread(fd, _HASHED_BYTES, at):
+        hashed.update(piece)
+        at += len(piece)
+    return hashed.hexdigest()
+
+
+def _sync_folder(folder: int) -> None:
+    """Have the names in a folder on the disk; some file systems have no such call (EINVAL)."""
+    opened = reopened(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.EROFS}:
+            raise
+    finally:
+        os.close(opened)

@@ -1,0 +1,173 @@
+"""From a path to an open folder and a name in it: `find` for what a caller has named, `enter` for what lies below it. Blocking.
+
+What a caller names may lead over symbolic links, as every path does. Below it none is followed: each part is opened by itself, without
+following it, from the folder before it, so that a folder that is swapped for a link meanwhile leads nowhere (openat(2), O_NOFOLLOW).
+Every step is shown to the wall. Nothing is opened but as a path (O_PATH) before it is known what it is: opening a device or a FIFO may do
+something, or wait.
+"""
+
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from outlive.core.errors import InvalidState, OutliveError
+from outlive.core.file_words import shown_name, wire_name
+from outlive.files.wall import Wall
+
+_PATH = os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW
+_FOLDER = _PATH | os.O_DIRECTORY
+_MOST_LINKS = 40  # as the kernel follows (path_resolution(7))
+
+
+def find(path: bytes, wall: Wall, *, keeps_link: bool) -> tuple[int, bytes]:
+    """Return the folder in which a path's last part lies, opened, and that part's name; the name is b"." for the root.
+
+    Args:
+        path: An absolute path. The last part need not exist.
+        wall: What is refused.
+        keeps_link: A link at the end is meant itself, unless it leads to a folder; else what it leads to is meant.
+
+    Raises:
+        AccessDenied: `path_refused`.
+        InvalidState: `file_missing`: a part before the last is not there, or is no folder.
+        OSError: It cannot be looked at.
+    """
+    folder, name = os.open("/", _FOLDER), b"."
+    parts, links = deque(_split(path)), 0
+    try:
+        while parts:
+            part = parts.popleft()
+            if name != b".":
+                folder, name = _go_on(folder, name, wall), b"."
+            if part == b"..":
+                folder = _moved(folder, os.open(b"..", _FOLDER, dir_fd=folder))
+                continue
+            target = _link_at(folder, part)
+            # A link is followed unless it is the last part and is meant itself.
+            if target is not None and (parts or not keeps_link or _is_folder(folder, part)):
+                links += 1
+                _check_count(links)
+                if target.startswith(b"/"):
+                    folder = _moved(folder, os.open("/", _FOLDER))
+                parts.extendleft(reversed(_split(target)))
+                continue
+            name = part
+    except BaseException:
+        os.close(folder)
+        raise
+    return folder, name
+
+
+def _check_count(links: int) -> None:
+    if links > _MOST_LINKS:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _split(path: bytes) -> list[bytes]:
+    return [part for part in path.split(b"/") if part not in {b"", b"."}]
+
+
+def _moved(old: int, new: int) -> int:
+    os.close(old)
+    return new
+
+
+def _go_on(folder: int, name: bytes, wall: Wall) -> int:
+    """Return the folder of that name, opened, in the place of the one before it."""
+    try:
+        new = os.open(name, _FOLDER, dir_fd=folder)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _missing(name) from None
+    try:
+        wall.check(new, os.fstat(new), parent=folder, name=name)
+    except BaseException:
+        os.close(new)
+        raise
+    return _moved(folder, new)
+
+
+def _link_at(folder: int, name: bytes) -> bytes | None:
+    """Return where a link leads, None where that name is none."""
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError as error:
+        # EINVAL: it is no link (readlink(2)). What is missing is found out by the next step.
+        if error.errno in {errno.EINVAL, errno.ENOENT}:
+            return None
+        raise
+
+
+def _is_folder(folder: int, name: bytes) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=folder).st_mode)
+    except OSError:
+        return False
+
+
+@contextmanager
+def opened_again(folder: int) -> Iterator[int]:
+    """Give a second descriptor of an opened folder while the block runs."""
+    second = os.dup(folder)
+    try:
+        yield second
+    finally:
+        os.close(second)
+
+
+@contextmanager
+def enter(folder: int, parts: list[bytes], wall: Wall) -> Iterator[tuple[int, bytes]]:
+    """Give the folder in which the last of `parts` lies, opened while the block runs, and its name; no link is followed.
+
+    Raises:
+        AccessDenied: `path_refused`.
+        InvalidState: `file_missing`: a part before the last is not there, or is no folder (any more).
+    """
+    current, name = os.dup(folder), b"."
+    try:
+        for part in parts:
+            if name != b".":
+                current = _go_on(current, name, wall)
+            name = part
+        yield current, name
+    finally:
+        os.close(current)
+
+
+@contextmanager
+def looked_at(folder: int, name: bytes, wall: Wall) -> Iterator[tuple[int, os.stat_result]]:
+    """Give what has that name, opened as a path, and what it is; a link is not followed.
+
+    Raises:
+        AccessDenied: `path_refused`.
+        InvalidState: `file_missing`.
+    """
+    try:
+        fd = os.open(name, _PATH, dir_fd=folder)
+    except FileNotFoundError:
+        raise _missing(name) from None
+    try:
+        found = os.fstat(fd)
+        wall.check(fd, found, parent=folder, name=name)
+        yield fd, found
+    finally:
+        os.close(fd)
+
+
+def reopened(fd: int, flags: int) -> int:
+    """Return a regular file or a folder that was looked at, opened for use: exactly it, whatever has its name by now."""
+    return os.open(f"/proc/self/fd/{fd}", flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+def failure(error: OSError, what: str) -> OutliveError:
+    """Return the error for what the operating system says; `what` is text of the wire."""
+    reason = error.strerror or "it cannot be used"
+    if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+        return InvalidState("file_missing", f"{shown_name(what)}: {reason}.")
+    return InvalidState("file_failed", f"{shown_name(what)}: {reason}.")
+
+
+def _missing(name: bytes) -> InvalidState:
+    return InvalidState("file_missing", f"There is no {shown_name(wire_name(name))}, or it is no folder.")

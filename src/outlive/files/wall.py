@@ -1,0 +1,133 @@
+"""What no copy reads or writes: `Wall` knows outlive's own folder and files by what they are, whatever name leads there.
+
+A file is recognized by its device and inode, so links, other mounts and hard links change nothing. Blocking.
+"""
+
+import contextlib
+import ctypes
+import os
+import stat
+from collections.abc import Iterator, Sequence
+
+from outlive.core.errors import AccessDenied
+
+_Identity = tuple[int, int]
+
+_HINT = "Copy what your programs write; outlive's own files are handled by outlive (`outlive backup`)."
+# statfs(2), f_type. What lies there is no file: a link in /proc leads into other processes, and reading may do something.
+_KERNELS_OWN = frozenset(
+    {
+        0x9FA0,  # proc
+        0x62656572,  # sysfs
+        0x64626720,  # debugfs
+        0x74726163,  # tracefs
+        0x73636673,  # securityfs
+        0x63677270,  # cgroup2
+        0x27E0EB,  # cgroup
+        0x1CD1,  # devpts
+        0xDE5E81E4,  # efivarfs
+        0xCAFE4A11,  # bpf
+    }
+)
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_STATFS_BYTES = 256  # struct statfs has 120 on 64-bit machines; its first member, a long, is f_type
+
+
+class Wall:
+    """Refuses outlive's own files, and file systems that are the kernel's."""
+
+    def __init__(self, folders: Sequence[str] = (), files: Sequence[str] = ()) -> None:
+        """Name folders of outlive's own, which are closed with all that is in them, and files, which need not exist."""
+        self._folders = tuple(folders)
+        self._files = tuple(files)
+        self._known_device = -1  # the last one that was looked at, and is no kernel's
+
+    def check(self, fd: int, found: os.stat_result, *, parent: int, name: bytes) -> None:
+        """Let an opened file or folder pass.
+
+        Args:
+            fd: It, opened with O_PATH or otherwise.
+            found: What fstat says of it.
+            parent: The folder in which it was found, opened,
+            name: under this name.
+
+        Raises:
+            AccessDenied: `path_refused`.
+        """
+        if found.st_dev != self._known_device and not stat.S_ISLNK(found.st_mode):
+            if _file_system(fd) in _KERNELS_OWN:
+                text = f"What lies in {_path_of(fd)} is no file: the kernel makes it up."
+                raise AccessDenied("path_refused", text)
+            self._known_device = found.st_dev
+        if _identity(found) in self._closed():
+            raise _refusal()
+        self.check_name(parent, name)
+        if stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and self._is_linked(found):
+            raise _refusal()
+
+    def check_name(self, parent: int, name: bytes) -> None:
+        """Let a name pass under which something will be found, or made.
+
+        Raises:
+            AccessDenied: `path_refused`: it is a file of outlive's, whether it exists or not.
+        """
+        for path in self._files:
+            folder, own = os.path.split(path)
+            if os.fsencode(own) == name and _same(folder, parent):
+                raise _refusal()
+
+    def _closed(self) -> set[_Identity]:
+        found = set()
+        for path in (*self._folders, *self._files):
+            with contextlib.suppress(OSError):
+                found.add(_identity(os.stat(path)))
+        return found
+
+    def _is_linked(self, found: os.stat_result) -> bool:
+        """Tell whether a file with several names has one of them in a folder of ours."""
+        wanted = found.st_ino
+        for folder in self._folders:
+            with contextlib.suppress(OSError):
+                if os.stat(folder).st_dev == found.st_dev and wanted in _inodes(folder):
+                    return True
+        return False
+
+
+def _inodes(folder: str) -> Iterator[int]:
+    """Yield the inodes of all that is in a folder; what goes meanwhile is left out."""
+    waiting = [folder]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                yield entry.inode()
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+
+
+def _identity(found: os.stat_result) -> _Identity:
+    return found.st_dev, found.st_ino
+
+
+def _same(folder: str, fd: int) -> bool:
+    with contextlib.suppress(OSError):
+        return _identity(os.stat(folder)) == _identity(os.fstat(fd))
+    return False
+
+
+def _file_system(fd: int) -> int:
+    """Return the type of the file system, 0 where the kernel does not say."""
+    buffer = ctypes.create_string_buffer(_STATFS_BYTES)
+    if _LIBC.fstatfs(fd, buffer) != 0:
+        return 0
+    # Of the long the lower 32 bits count: the numbers are so large, and some architectures extend their sign.
+    return ctypes.c_long.from_buffer(buffer).value & 0xFFFFFFFF
+
+
+def _path_of(fd: int) -> str:
+    with contextlib.suppress(OSError):
+        return os.readlink(f"/proc/self/fd/{fd}")
+    return "there"
+
+
+def _refusal() -> AccessDenied:
+    return AccessDenied("path_refused", "That is outlive's own: its state, tokens or settings.", hint=_HINT)

@@ -1,0 +1,138 @@
+"""Copies on one disk: what is kept of a tree, what is sent again, and what is left out. No server is asked."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from outlive.client import AsyncClient, Client, InvalidRequest, InvalidState
+from outlive.core.file_words import PIECE_BYTES
+from tests.files.trees import make_tree, state_of, sum_of
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Client:
+    """A client that needs no server."""
+    return Client(tmp_path / "state", start_server=False)
+
+
+@pytest.mark.promise("S0.19.copy_whole")
+def test_a_folder_is_copied_with_all_that_is_in_it(client: Client, tmp_path: Path) -> None:
+    source = make_tree(tmp_path / "source", large_bytes=3 * PIECE_BYTES + 5)
+    done = client.files.copy(source, tmp_path / "copy")
+    assert state_of(tmp_path / "copy") == state_of(source)
+    assert (tmp_path / "copy").stat().st_mtime_ns == source.stat().st_mtime_ns
+    assert done.left_out == ()
+    assert done.links == 3
+
+
+@pytest.mark.promise("S0.19.copy_again")
+def test_the_same_copy_again_sends_nothing(client: Client, tmp_path: Path) -> None:
+    source = make_tree(tmp_path / "source", large_bytes=2 * PIECE_BYTES)
+    client.files.copy(source, tmp_path / "copy")
+    before = state_of(tmp_path / "copy")
+    again = client.files.copy(source, tmp_path / "copy")
+    assert (again.sent_bytes, again.files, again.links) == (0, 0, 0)
+    assert state_of(tmp_path / "copy") == before
+    (source / "a.txt").write_text("other\n")
+    assert client.files.copy(source, tmp_path / "copy").files == 1
+    assert state_of(tmp_path / "copy") == state_of(source)
+
+
+@pytest.mark.promise("S0.19.copy_again")
+def test_a_file_of_the_same_size_and_time_is_compared_where_that_is_asked(
+    client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_bytes(b"one")
+    (tmp_path / "b").write_bytes(b"two")
+    for name in "ab":
+        os.utime(tmp_path / name, ns=(7, 7))
+    assert client.files.copy(tmp_path / "a", tmp_path / "b").files == 0
+    assert client.files.copy(tmp_path / "a", tmp_path / "b", compare=True).files == 1
+    assert (tmp_path / "b").read_bytes() == b"one"
+
+
+@pytest.mark.promise("S0.19.copy_resumed")
+def test_what_is_there_of_a_file_is_kept_as_far_as_it_is_the_same(client: Client, tmp_path: Path) -> None:
+    source, size = tmp_path / "source", 6 * PIECE_BYTES + 17
+    source.write_bytes(os.urandom(size))
+    seen = 0
+
+    def stop(arrived: int) -> None:
+        nonlocal seen
+        seen += arrived
+        if seen >= 3 * PIECE_BYTES:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        client.files.copy(source, tmp_path / "copy", progress=stop)
+    assert not (tmp_path / "copy").exists()
+    (part,) = tmp_path.glob(".copy.*")
+    there = part.stat().st_size
+    assert client.files.copy(source, tmp_path / "copy").sent_bytes == size - there
+    assert sum_of(tmp_path / "copy") == sum_of(source)
+    # And where it is not the same, from there on again.
+    (tmp_path / "copy").unlink()
+    part.write_bytes(b"\0" * PIECE_BYTES + source.read_bytes()[PIECE_BYTES : 2 * PIECE_BYTES])
+    part.chmod(0o600)
+    assert client.files.copy(source, tmp_path / "copy").sent_bytes == size
+    assert sum_of(tmp_path / "copy") == sum_of(source)
+    assert list(tmp_path.glob(".copy.*")) == []
+
+
+def test_a_folder_that_is_there_keeps_its_own_permissions(client: Client, tmp_path: Path) -> None:
+    source = make_tree(tmp_path / "source")
+    (tmp_path / "mine").mkdir(mode=0o700)
+    client.files.copy(f"{source}/", f"{tmp_path}/mine/")
+    assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o700
+    assert state_of(tmp_path / "mine") == state_of(source)
+
+
+def test_a_copy_that_was_cut_gives_the_folder_its_permissions_later(client: Client, tmp_path: Path) -> None:
+    source = make_tree(tmp_path / "source", large_bytes=2 * PIECE_BYTES)
+
+    def stop(_arrived: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        client.files.copy(source, tmp_path / "copy", progress=stop)
+    assert (tmp_path / "copy").stat().st_mode & 0o777 == 0o700
+    client.files.copy(source, tmp_path / "copy")
+    assert (tmp_path / "copy").stat().st_mode == source.stat().st_mode
+    assert state_of(tmp_path / "copy") == state_of(source)
+
+
+def test_what_cannot_be_copied_is_left_out_and_said(client: Client, tmp_path: Path) -> None:
+    source = make_tree(tmp_path / "source")
+    os.mkfifo(source / "fifo")
+    (tmp_path / "copy" / "a.txt").mkdir(parents=True)
+    done = client.files.copy(source, tmp_path / "copy")
+    assert sorted((one.name, one.error.code) for one in done.left_out) == [
+        ("a.txt", "file_failed"),
+        ("fifo", "file_failed"),
+    ]
+    assert (tmp_path / "copy" / "run.sh").exists()
+
+
+def test_a_file_goes_into_a_folder_that_is_there(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("x")
+    (tmp_path / "d").mkdir()
+    for _ in range(2):
+        done = client.files.copy(tmp_path / "f", tmp_path / "d")
+        assert done.target == str(tmp_path / "d" / "f")
+    assert (tmp_path / "d" / "f").read_text() == "x"
+
+
+def test_a_copy_of_nothing_is_refused(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(InvalidState) as missing:
+        client.files.copy(tmp_path / "none", tmp_path / "copy")
+    assert missing.value.code == "file_missing"
+    with pytest.raises(InvalidRequest):
+        client.files.copy("", tmp_path / "copy")
+
+
+async def test_the_client_with_an_event_loop_copies_as_well(tmp_path: Path) -> None:
+    source = make_tree(tmp_path / "source", large_bytes=2 * PIECE_BYTES)
+    async with AsyncClient(tmp_path / "state", start_server=False) as client:
+        await client.files.copy(source, tmp_path / "copy")
+    assert state_of(tmp_path / "copy") == state_of(source)

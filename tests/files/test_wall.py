@@ -1,0 +1,224 @@
+"""Attacks on the walk to a file: links that are swapped in, outlive's own files under other names, and what is no file."""
+
+import os
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outlive.core.errors import AccessDenied, InvalidState, OutliveError
+from outlive.core.file_words import part_name
+from outlive.files.root import FileRoot, TooEarly
+from outlive.files.wall import Wall
+
+_KEY = "0123456789abcdef"
+_SECRET = b"olv_secret"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """A folder of outlive's own, with a token in it."""
+    folder = tmp_path / "state"
+    (folder / "processes" / "x").mkdir(parents=True)
+    (folder / "tokens.json").write_bytes(_SECRET)
+    (folder / "processes" / "x" / "out").write_bytes(_SECRET)
+    return folder
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A folder of a user's."""
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def wall(own: Path, tmp_path: Path) -> Wall:
+    """What keeps copies out of that folder, and of settings that do not exist yet."""
+    return Wall([str(own)], [str(tmp_path / "config.toml")])
+
+
+@pytest.fixture
+def root(tree: Path, wall: Wall) -> Iterator[FileRoot]:
+    """The user's folder, opened for a copy."""
+    found = FileRoot(os.fsencode(tree), wall, writes=True)
+    yield found
+    found.close()
+
+
+def _used(path: Path, wall: Wall, *, writes: bool) -> None:
+    found = FileRoot(os.fsencode(path), wall, writes=writes)
+    try:
+        found.look("")
+        found.read("", 0, 10)
+    finally:
+        found.close()
+
+
+def _refused(path: Path, wall: Wall, *, writes: bool = False) -> None:
+    with pytest.raises(AccessDenied) as refusal:
+        _used(path, wall, writes=writes)
+    assert refusal.value.code == "path_refused"
+
+
+@pytest.mark.promise("S0.19.copy_wall")
+def test_the_state_folder_is_refused_under_every_name(own: Path, tree: Path, wall: Wall) -> None:
+    (tree / "link").symlink_to(own)
+    (tree / "file").symlink_to(own / "tokens.json")
+    os.link(own / "tokens.json", tree / "hard")
+    os.link(own / "processes" / "x" / "out", tree / "harder")
+    for path in (
+        own,
+        own / "tokens.json",
+        own / "new",
+        tree / "link" / "tokens.json",
+        tree / "file",
+        tree / "hard",
+        tree / "harder",
+        tree / ".." / "state" / "tokens.json",
+        Path(f"/proc/self/root{own}/tokens.json"),
+    ):
+        _refused(path, wall)
+
+
+@pytest.mark.promise("S0.19.copy_wall")
+def test_a_descriptor_of_another_process_is_no_file(own: Path, wall: Wall) -> None:
+    with open(own / "tokens.json", "rb") as opened:
+        _refused(Path(f"/proc/self/fd/{opened.fileno()}"), wall)
+    _refused(Path("/proc/self/environ"), wall)
+    _refused(Path("/sys/kernel/notes"), wall)
+
+
+@pytest.mark.promise("S0.19.copy_wall")
+def test_nothing_is_written_over_settings_nor_into_the_state_folder(
+    own: Path, tmp_path: Path, wall: Wall
+) -> None:
+    target = FileRoot(os.fsencode(tmp_path / "config.toml"), wall, writes=True)
+    with pytest.raises(AccessDenied):
+        target.write("", _KEY, 0, b"x", cut=False)
+    with pytest.raises(AccessDenied):
+        target.place("", _KEY, size=1, sha256=None, mode=0o600, mtime_ns=0)
+    target.close()
+    assert not list(tmp_path.glob("*config*"))
+    _refused(own / "authorized", wall, writes=True)
+
+
+@pytest.mark.promise("S0.19.copy_wall")
+def test_a_link_in_a_tree_is_never_followed(own: Path, tree: Path, root: FileRoot) -> None:
+    (tree / "in").symlink_to(own)
+    (tree / "out").symlink_to("/etc")
+    for name in ("in/tokens.json", "out/hostname", "out"):
+        with pytest.raises(InvalidState):
+            root.read(name, 0, 10)
+    with pytest.raises(InvalidState):
+        root.make_folder("out")
+    with pytest.raises(InvalidState):
+        root.write("out/new", _KEY, 0, b"x", cut=False)
+    entry = root.look("out")
+    assert entry is not None
+    assert (entry["kind"], entry["target"]) == ("link", "/etc")
+
+
+@pytest.mark.promise("S0.19.copy_wall")
+def test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere(
+    tmp_path: Path, tree: Path, root: FileRoot
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "f").write_bytes(_SECRET)
+    inside, link = tree / "d", tree / "l"
+    inside.mkdir()
+    (inside / "f").write_bytes(b"mine")
+    link.symlink_to(outside)
+    is_over = threading.Event()
+
+    def swap() -> None:
+        while not is_over.is_set():
+            os.rename(inside, tree / "x")
+            os.rename(link, inside)
+            os.rename(inside, link)
+            os.rename(tree / "x", inside)
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    found = set()
+    try:
+        for _ in range(3000):
+            try:
+                found.add(root.read("d/f", 0, 100)[1])
+                root.write("d/new", _KEY, 0, b"x", cut=False)
+            except OutliveError as error:
+                found.add(error.code.encode())
+    finally:
+        is_over.set()
+        swapping.join()
+    assert found <= {b"mine", b"file_missing", b"file_failed"}
+    assert b"mine" in found
+    assert os.listdir(outside) == ["f"]
+
+
+@pytest.mark.promise("S0.19.copy_wall")
+def test_what_is_no_file_is_neither_read_nor_replaced(tree: Path, root: FileRoot) -> None:
+    os.mkfifo(tree / "fifo")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tree / "socket"))
+    for name in ("fifo", "socket"):
+        entry = root.look(name)
+        assert entry is not None
+        assert entry["kind"] == "other"
+        with pytest.raises(InvalidState):
+            root.read(name, 0, 10)
+        root.write(name, _KEY, 0, b"x", cut=False)
+        with pytest.raises(InvalidState):
+            root.place(name, _KEY, size=1, sha256=None, mode=0o600, mtime_ns=0)
+    assert stat.S_ISFIFO((tree / "fifo").stat().st_mode)
+
+
+@pytest.mark.promise("S0.19.copy_wall")
+@pytest.mark.parametrize("kind", ["fifo", "link", "hard"])
+def test_what_has_an_unfinished_files_name_is_not_written_through(
+    tmp_path: Path, tree: Path, root: FileRoot, kind: str
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    part = tree / os.fsdecode(part_name(b"f", _KEY))
+    if kind == "fifo":
+        os.mkfifo(part)
+    elif kind == "link":
+        part.symlink_to(victim)
+    else:
+        os.link(victim, part)
+    with pytest.raises(InvalidState):
+        root.write("f", _KEY, 0, b"attack", cut=True)
+    assert victim.read_bytes() == b"mine"
+
+
+def test_an_unfinished_file_is_seen_by_its_owner_only_and_has_its_name_when_it_is_whole(
+    tree: Path, root: FileRoot
+) -> None:
+    root.write("f", _KEY, 0, b"ab", cut=False)
+    with pytest.raises(TooEarly):
+        root.write("f", _KEY, 3, b"d", cut=False)
+    part = tree / os.fsdecode(part_name(b"f", _KEY))
+    assert stat.S_IMODE(part.stat().st_mode) == 0o600
+    assert not (tree / "f").exists()
+    assert root.list("", "")["entries"] == []
+    root.write("f", _KEY, 2, b"c", cut=False)
+    root.write("f", _KEY, 1, b"bc", cut=False)  # repeated
+    for _ in range(2):  # and so is this
+        entry = root.place("f", _KEY, size=3, sha256=None, mode=0o4755, mtime_ns=5)
+        assert (entry["size"], entry["mode"], entry["mtime_ns"]) == (3, 0o755, 5)
+    assert (tree / "f").read_bytes() == b"abc"
+    assert not part.exists()
+
+
+def test_a_file_of_another_content_gets_no_name(tree: Path, root: FileRoot) -> None:
+    root.write("f", _KEY, 0, b"abc", cut=False)
+    with pytest.raises(InvalidState) as refusal:
+        root.place("f", _KEY, size=3, sha256="0" * 64, mode=0o600, mtime_ns=5)
+    assert refusal.value.code == "file_changed"
+    assert os.listdir(tree) == []
