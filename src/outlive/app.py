@@ -141,7 +141,7 @@ class Application:
         self._web = WebFrontend(
             layout,
             address=local_address(ports, settings.host, has_tls=bool(settings.tls_cert)),
-            front=JsonDocument(self._describe, headers=((b"vary", b"accept"),)),
+            front=JsonDocument(_describe, headers=((b"vary", b"accept"),)),
             events=engine.events,
         )
         self.routes = self._all_routes()
@@ -323,23 +323,6 @@ class Application:
             telemetry=None if self._telemetry is None else self._telemetry.counts(),
         )
 
-    def _describe(self) -> dict[str, object]:
-        return {
-            "name": "outlive",
-            "version": __version__,
-            "about": "Runs commands that outlive their caller.",
-            "endpoints": {
-                "jsonrpc": JSONRPC_PATH,
-                "terminal": TERMINAL_PATH,
-                "mcp": MCP_PATH,
-                "rest": REST_PATH,
-                "bridge": BRIDGE_PATH,
-                "docs": DOCS_PATH,
-                "health": HEALTH_PATH,
-                "metrics": "/metrics",
-            },
-        }
-
     def _health(self) -> dict[str, object]:
         return {
             "status": "ok",
@@ -351,6 +334,24 @@ class Application:
             "connections": self._jsonrpc.open_count + self._terminal.open_count,
             "extensions": self._bridge.open_count,
         }
+
+
+def _describe() -> dict[str, object]:
+    return {
+        "name": "outlive",
+        "version": __version__,
+        "about": "Runs commands that outlive their caller.",
+        "endpoints": {
+            "jsonrpc": JSONRPC_PATH,
+            "terminal": TERMINAL_PATH,
+            "mcp": MCP_PATH,
+            "rest": REST_PATH,
+            "bridge": BRIDGE_PATH,
+            "docs": DOCS_PATH,
+            "health": HEALTH_PATH,
+            "metrics": "/metrics",
+        },
+    }
 
 
 def _names(settings: Settings) -> Names:

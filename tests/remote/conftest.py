@@ -1,11 +1,15 @@
 """Fixtures of the tests of nodes: a pair of servers for all that kill nobody, and one of a test's own."""
 
+import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from outlive.client import Client
+from tests.remote.cables import Cable
 from tests.remote.pairs import Pair
 
 
@@ -35,3 +39,23 @@ def far(pair: Pair) -> Iterator[Client]:
     """A client of the far server, as the near server's principal."""
     with pair.far_client() as client:
         yield client
+
+
+@pytest.fixture
+def cable() -> Iterator[Cable]:
+    """A cable between two networks of the test's own."""
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    reason = None if shutil.which("ip") else "there is no ip(8)"
+    laid = Cable()
+    if reason is None:
+        try:
+            laid.lay()
+        except subprocess.CalledProcessError as error:
+            laid.remove()
+            reason = f"no network namespace here: {error.stderr.decode().strip()}"
+    if reason is not None:
+        assert not os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"), reason
+        pytest.skip(reason)
+    yield laid
+    laid.remove()

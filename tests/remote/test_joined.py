@@ -11,9 +11,10 @@ import pytest
 
 from outlive.client import BackendUnavailable, Client, InvalidRequest
 from outlive.policy.access import digest_of
+from tests.attacks.attacking import Requests
 from tests.faults.returning import stop_server, until_back
 from tests.remote.joining import JoinedPair, Machine, invited, kept_by, refusal_of
-from tests.remote.pairs import PROXY_HOST, node_state, output_of, wait_until
+from tests.remote.pairs import PROXY_HOST, a_token, node_state, output_of, wait_until
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, end_keeper, outlive_command, run_outlive
 
@@ -197,3 +198,34 @@ def test_a_killed_server_of_a_node_comes_back_without_any_client(joined: JoinedP
             assert process.wait().exit_code == 5
         finally:
             stop_server(joined.far.state_dir)
+
+
+@pytest.mark.promise("S4.12.nodes.joined")
+def test_machines_join_and_leave_at_every_door(near: OutliveServer, tmp_path: Path) -> None:
+    """JSON-RPC's `node_invite`, `node_join` and `node_leave`, and the paths of REST; a token of the scope run may do neither."""
+    run_only = Requests(near, a_token(near, "runs"))
+    assert run_only("POST", "/v1/nodes/far/invite", body={}).slug == "scope_missing"
+    assert run_only("POST", "/v1/gateways", body={"url": near.url, "code": "x"}).slug == "scope_missing"
+    rest = Requests(near, a_token(near, "decides", "admin"))
+    invitation = rest("POST", "/v1/nodes/far/invite", body={"labels": {"zone": "eu"}}).body["invitation"]
+    assert (invitation["name"], invitation["code"][:9]) == ("far", "olv_join_")
+    assert rest("GET", "/v1/nodes").body["invitation"] is None
+    with OutliveServer(tmp_path / "far") as far:
+        there = Requests(far, a_token(far, "decides", "admin"))
+        reply = there("POST", "/v1/gateways", body={"url": near.url, "code": invitation["code"]})
+        assert [one["node"] for one in reply.body["gateways"]] == ["far"], reply
+        wait_until(lambda: node_state(near)["state"] == "connected")
+        reply = there("POST", "/v1/gateways", body={"url": near.url, "code": invitation["code"]})
+        assert (reply.status, reply.slug) == (401, "token_invalid")
+        assert there("DELETE", "/v1/gateways/127.0.0.1").body["gateways"] == []
+        assert there("DELETE", "/v1/gateways/127.0.0.1").status == 422
+        with Client(near.state_dir, start_server=False) as client:
+            code = client.fleet.invite("far")["invitation"]["code"]  # a second machine in its place
+            with Client(far.state_dir, start_server=False) as own:
+                own.fleet.join(near.url, code)
+                wait_until(lambda: node_state(near)["state"] == "connected")
+                own.fleet.leave(near.url)
+            wait_until(lambda: node_state(near)["state"] == "away")
+            for name in ("local", "any"):
+                with pytest.raises(InvalidRequest, match="meaning of its own"):
+                    client.fleet.invite(name)

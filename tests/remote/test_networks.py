@@ -1,9 +1,7 @@
 """A node on another network, over TLS: two network namespaces and a cable between them that is pulled."""
 
-import os
 import shlex
-import shutil
-import subprocess
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,67 +9,16 @@ import pytest
 
 from outlive.client import Client
 from tests.attacks.certificates import Authority
+from tests.remote.cables import Cable
+from tests.remote.joining import invited, join
 from tests.remote.pairs import PATIENCE_S, a_token, node_state, output_of, wait_until
-from tests.support.server import OutliveServer, outlive_command
+from tests.support.server import OutliveServer, outlive_command, run_outlive
 
 pytestmark = pytest.mark.thorough
 
 _NOTICED_S = (
     50.0  # a machine that vanished without a word is asked every 15 s, and may take as long to answer
 )
-
-
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=10)
-
-
-class Cable:
-    """Two ends: `here`, and `there` in a namespace of its own."""
-
-    def __init__(self) -> None:
-        tag = f"{os.getpid() % 10_000}"
-        self.space, self._near, self._far = f"outlive{tag}", f"ol{tag}n", f"ol{tag}f"
-        net = f"10.213.{os.getpid() % 250}"
-        self.here, self.there = f"{net}.1", f"{net}.2"
-
-    def lay(self) -> None:
-        _ip("netns", "add", self.space)
-        _ip("link", "add", self._near, "type", "veth", "peer", "name", self._far, "netns", self.space)
-        _ip("addr", "add", f"{self.here}/24", "dev", self._near)
-        _ip("link", "set", self._near, "up")
-        _ip("-n", self.space, "addr", "add", f"{self.there}/24", "dev", self._far)
-        _ip("-n", self.space, "link", "set", self._far, "up")
-        _ip("-n", self.space, "link", "set", "lo", "up")
-
-    def pull(self) -> None:
-        _ip("link", "set", self._near, "down")
-
-    def plug(self) -> None:
-        _ip("link", "set", self._near, "up")
-
-    def remove(self) -> None:
-        subprocess.run(["ip", "link", "del", self._near], capture_output=True, check=False)
-        subprocess.run(["ip", "netns", "del", self.space], capture_output=True, check=False)
-
-
-@pytest.fixture
-def cable() -> Iterator[Cable]:
-    """A cable between two networks of the test's own."""
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root")
-    reason = None if shutil.which("ip") else "there is no ip(8)"
-    laid = Cable()
-    if reason is None:
-        try:
-            laid.lay()
-        except subprocess.CalledProcessError as error:
-            laid.remove()
-            reason = f"no network namespace here: {error.stderr.decode().strip()}"
-    if reason is not None:
-        assert not os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"), reason
-        pytest.skip(reason)
-    yield laid
-    laid.remove()
 
 
 @pytest.fixture
@@ -123,3 +70,48 @@ def test_a_certificate_that_does_not_count_is_said(far: OutliveServer, cable: Ca
     """Without the authority nothing is sent, no token either."""
     with _near(far, cable, tmp_path, ca=False) as near:
         wait_until(lambda: "certificate" in str(node_state(near)["reason"]), patience_s=PATIENCE_S)
+
+
+@pytest.mark.promise("S4.12.nodes.joined", "S4.12.nodes.joined.crash", "S4.12.nodes.silent")
+def test_a_machine_that_cannot_be_reached_joins_over_tls(
+    cable: Cable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node listens on its own loopback alone: from here nothing of it is reached. It is away while the cable is pulled, and comes back."""
+    (tmp_path / "tls").mkdir()
+    authority = Authority(tmp_path / "tls")
+    certificate, key = authority.issue("near", cable.here)
+    words = ["--host", "0.0.0.0", "--tls-cert", str(certificate), "--tls-key", str(key)]
+    near = OutliveServer(tmp_path / "near", args=[*words, "--public-name", cable.here])
+    a_token(near, "somebody")  # a server that is reached from elsewhere wants one
+    node = OutliveServer(tmp_path / "node")
+    with near:
+        with monkeypatch.context() as patched:
+            inside = ["ip", "netns", "exec", cable.space, *outlive_command()]
+            patched.setenv("OUTLIVE_TEST_COMMAND", shlex.join(inside))
+            node.start()
+        with node, Client(near.state_dir, start_server=False) as client:
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((cable.there, node.port), timeout=5).close()
+            url, code = f"wss://{cable.here}:{near.port}", invited(near)
+            refused = run_outlive("node", "join", url, "--token-file", "/dev/null", state_dir=node.state_dir)
+            assert "there is no code" in refused.stderr
+            file = tmp_path / "code"
+            file.write_text(code)
+            unknown = run_outlive("node", "join", url, "--token-file", str(file), state_dir=node.state_dir)
+            assert "certificate" in unknown.stderr  # and the code was not sent: it counts still
+            plain = url.replace("wss://", "ws://")
+            bare = run_outlive("node", "join", plain, "--token-file", str(file), state_dir=node.state_dir)
+            assert "without TLS" in bare.stderr
+            join(node, url, code, "--ca", str(authority.path))
+            wait_until(lambda: node_state(near)["state"] == "connected")
+            process = client.start(
+                "for i in $(seq 200); do echo line $i; sleep .1; done; exit 12", backend="far"
+            )
+            wait_until(lambda: process.info().cursor.stdout > 0)
+            cable.pull()
+            wait_until(lambda: node_state(near)["state"] == "away")
+            assert not process.info().is_reachable
+            cable.plug()
+            wait_until(lambda: node_state(near)["state"] == "connected", patience_s=_NOTICED_S)
+            assert process.wait(60).exit_code == 12
+            assert output_of(process)[0] == b"".join(b"line %d\n" % i for i in range(1, 201))
