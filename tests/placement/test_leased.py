@@ -145,6 +145,22 @@ def test_a_server_that_starts_again_uses_the_leases_that_it_has() -> None:
     assert set(cluster.leases) == {"runs", "granted", "new"}
 
 
+def test_what_runs_on_a_node_is_counted_before_the_node_says_that_it_is_there() -> None:
+    cluster = _Cluster({"n1": 1})
+    cluster.leases["runs"] = ("a", "n1", 1)
+    server = _Server("a", cluster)
+    server.placement.node_removed("n1")
+    server.placement.adopt("runs", _cpus(1), "n1")
+    server.placement.acquire("waits", _cpus(1))
+    server.report()
+    server.placement.node_changed(FleetNode(name="n1", capacity=Amounts.of(cpu=1)))
+    assert server.free("n1") == 0
+    assert server.orders == []
+    server.placement.release("runs")
+    server.carry_out()
+    assert server.given == {"waits": "n1"}
+
+
 def test_a_lease_that_is_lost_is_taken_again_where_the_command_runs() -> None:
     cluster = _Cluster({"n1": 1, "n2": 1})
     server = _Server("a", cluster)

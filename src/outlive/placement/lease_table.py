@@ -96,6 +96,14 @@ class LeaseTable:
         claim = self._claims.get(process_id)
         return claim is not None, None if claim is None else claim.node
 
+    def change_node(self, node: FleetNode) -> None:
+        """Take over how a node describes itself; commands that were adopted there before it was known are counted now."""
+        self.nodes.change(node)
+        for process_id, claim in self._claims.items():
+            if claim.node == node.name:
+                self.nodes.fleet.take(process_id, claim.demand, node.name)
+        self.advance()
+
     def ask(self, process_id: str, demand: Demand, *, waits: bool) -> None:
         """Order a lease for a new command where there is room; without, let it wait if it may."""
         self._count += 1

@@ -66,8 +66,7 @@ class LeasedPlacement:
 
     def node_changed(self, node: FleetNode) -> None:
         """Add a node, or take over what has changed of one; it takes commands while it is reported as well."""
-        self._table.nodes.change(node)
-        self._table.advance()
+        self._table.change_node(node)
 
     def node_removed(self, name: str) -> None:
         """Forget a node."""
