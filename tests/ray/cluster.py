@@ -7,14 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import pytest
 
-from outlive.client import Client
+from outlive.client import Client, Process
 from tests.remote.pairs import a_token, wait_until
 from tests.support.run_mark import open_folder_of_run
 from tests.support.server import OutliveServer, free_port
@@ -23,6 +23,7 @@ _START_S = 90.0
 _ARENA_BYTES = 80 * 1024 * 1024  # the smallest store of objects that Ray takes; nothing of ours is in it
 _MEMORY_BYTES = 10**9
 _TOKEN = "t" * 43
+_RAYLET, _CONTROL_SERVER = "raylet/raylet --", "gcs/gcs_server --"
 
 _GROUPS = """
 import sys, ray
@@ -53,6 +54,7 @@ class RayCluster:
         """Describe it; its folder has a short path: sockets lie in it."""
         self._folder = open_folder_of_run()
         self._port = free_port()
+        self._started: list[subprocess.Popen[bytes]] = []
         self._sessions: dict[str, int] = {}  # POSIX sessions, by the name of the node
         self._settings = {
             "RAY_USAGE_STATS_ENABLED": "0",
@@ -96,11 +98,30 @@ class RayCluster:
 
     def kill_raylet(self, name: str) -> None:
         """Kill a node's raylet, and only it."""
-        self._kill(self._pids(name, "raylet/raylet"))
+        self._kill(self._pids(name, _RAYLET))
 
-    def kill_control_server(self) -> None:
-        """Kill the control server, and only it."""
-        self._kill(self._pids("head", "gcs/gcs_server"))
+    def kill_control_server(self) -> Callable[[], None]:
+        """Kill the control server, and only it; return what starts it again as it was."""
+        name = "control" if "control" in self._sessions else "head"
+        (pid,) = self._pids(name, _CONTROL_SERVER)
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+        members = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")[:-1]
+        self._kill([pid])
+
+        def start_again() -> None:
+            with (self._folder / "control.log").open("ab") as output:
+                again = subprocess.Popen(
+                    words,
+                    env=dict(one.split(b"=", 1) for one in members),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+            self._started.append(again)
+            self._sessions["control"] = again.pid
+
+        return start_again
 
     def __enter__(self) -> Self:
         """Start the control server."""
@@ -113,6 +134,8 @@ class RayCluster:
         """End everything."""
         for name in list(self._sessions):
             self._end(name)
+        for one in self._started:
+            one.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, name: str, words: Sequence[str], *, cpus: int, environment: Mapping[str, str]) -> None:
@@ -183,19 +206,24 @@ def _is_alive(pid: int) -> bool:
 
 def _of_session(session: int) -> list[tuple[int, str]]:
     """Return the processes of a POSIX session that live, with their command lines."""
+    return _living(3, session)
+
+
+def _children(pid: int) -> list[tuple[int, str]]:
+    return _living(1, pid)
+
+
+def _living(member: int, number: int) -> list[tuple[int, str]]:
+    """Return the processes that have a number in a member of `_stat`, with their command lines."""
     found = []
-    for entry in os.listdir("/proc"):
-        if (
-            entry.isdigit()
-            and (stat := _stat(int(entry)))
-            and int(stat[3]) == session
-            and stat[0] not in "ZX"
-        ):
+    for pid in (int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
+        stat = _stat(pid)
+        if stat and int(stat[member]) == number and stat[0] not in "ZX":
             with contextlib.suppress(OSError):
                 words = (
-                    Path(f"/proc/{entry}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 )
-                found.append((int(entry), words))
+                found.append((pid, words))
     return found
 
 
@@ -211,19 +239,22 @@ class RaySite:
             name: OutliveServer(folder / name, args=("--capacity", "cpu=2,gpu=0")) for name in ("n1", "n2")
         }
 
-    def gateway(self, name: str) -> tuple[OutliveServer, Client]:
-        """Start a server that places commands, and return it with a client once both nodes take some."""
+    def gateway(
+        self, name: str, *, token: str = _TOKEN, is_open: bool = True
+    ) -> tuple[OutliveServer, Client]:
+        """Start a server that places commands, and return it with a client, once both nodes take some if they are to."""
         server = OutliveServer(
             self._folder / name,
             args=("--placement", "ray", "--ray-address", self.cluster.address),
-            env=self.cluster.environment,
+            env={**self.cluster.environment, "RAY_AUTH_TOKEN": token},
         )
         self._stack.enter_context(server)
         self._stack.callback(self._wait_empty, server)
         client = self._stack.enter_context(Client(server.state_dir, start_server=False))
         for node, far in self.far.items():
             client.fleet.add(node, f"http://127.0.0.1:{far.port}", token=a_token(far, name))
-        self.wait_open(client)
+        if is_open:
+            self.wait_open(client)
         return server, client
 
     @staticmethod
@@ -249,6 +280,30 @@ class RaySite:
     ) -> None:
         """End all."""
         self._stack.close()
+
+
+def place_of(process: Process) -> str:
+    """Return the name of the node on which a process runs; "any" while it waits."""
+    location = process.info().location
+    return "local" if location is None else location["backend"]
+
+
+def room_of(client: Client, name: str) -> dict[str, Any]:
+    """Return what a server says of a node's room."""
+    room: dict[str, Any] = {one["name"]: one["room"] for one in client.nodes()}[name]
+    return room
+
+
+def driver_of(server: OutliveServer) -> int:
+    """Return the pid of a server's driver of Ray, once there is one."""
+    found: list[int] = []
+
+    def is_found() -> bool:
+        found[:] = [pid for pid, words in _children(server.pid) if "outlive.ray_driver" in words]
+        return bool(found)
+
+    wait_until(is_found)
+    return found[0]
 
 
 def _is_open(node: Mapping[str, Any]) -> bool:

@@ -2,27 +2,16 @@
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from outlive.client import Client, LimitExceeded, Process
-from tests.ray.cluster import RaySite
+from outlive.client import LimitExceeded
+from tests.ray.cluster import RaySite, place_of, room_of
 from tests.remote.pairs import wait_until
 from tests.support.processes import Gate
 from tests.support.server import outlive_command
 
 pytestmark = pytest.mark.ray
-
-
-def _place(process: Process) -> str:
-    location = process.info().location
-    return "local" if location is None else location["backend"]
-
-
-def _room(client: Client, name: str) -> dict[str, Any]:
-    room: dict[str, Any] = {one["name"]: one["room"] for one in client.nodes()}[name]
-    return room
 
 
 def test_the_command_line_runs_a_command_on_a_node_of_ray(site: RaySite) -> None:
@@ -38,7 +27,7 @@ def test_a_full_cluster_is_waited_for_in_order_and_left_empty(site: RaySite, tmp
     gates = [Gate(tmp_path / str(number)) for number in range(4)]
     last = Gate(tmp_path / "last")
     started = [client.start(gate.wait, needs={"cpu": 1}) for gate in gates]
-    wait_until(lambda: sorted(map(_place, started)) == ["n1", "n1", "n2", "n2"])
+    wait_until(lambda: sorted(map(place_of, started)) == ["n1", "n1", "n2", "n2"])
     waiting = [client.start(last.wait, needs={"cpu": 1}) for _ in range(3)]
     with pytest.raises(LimitExceeded, match="No machine has as much free"):
         client.start("true", needs={"cpu": 1, "wait": False})
@@ -46,7 +35,7 @@ def test_a_full_cluster_is_waited_for_in_order_and_left_empty(site: RaySite, tmp
     for number, gate in enumerate(gates[:3]):
         assert client.fleet.list()["waiting"] == [one.process_id for one in waiting[number:]]
         gate.open()
-        wait_until(lambda number=number: _place(waiting[number]) != "any")  # type: ignore[misc] # a default binds it
+        wait_until(lambda number=number: place_of(waiting[number]) != "any")  # type: ignore[misc] # a default binds it
     for gate in (last, *gates):
         gate.open()
     for one in (*started, *waiting):
@@ -59,14 +48,14 @@ def test_a_second_server_sees_what_the_first_has_taken(site: RaySite, tmp_path: 
     _, one = site.gateway("one")
     _, other = site.gateway("other")
     first = one.start(gate.wait, needs={"cpu": 2})
-    wait_until(lambda: _place(first) != "any")
-    taken = _place(first)
-    wait_until(lambda: _room(other, taken)["placed"] == 1)
-    assert "cpu" not in _room(other, taken)["free"]
+    wait_until(lambda: place_of(first) != "any")
+    taken = place_of(first)
+    wait_until(lambda: room_of(other, taken)["placed"] == 1)
+    assert "cpu" not in room_of(other, taken)["free"]
     second = other.start(gate.wait, needs={"cpu": 2})
-    wait_until(lambda: _place(second) not in {"any", taken})
+    wait_until(lambda: place_of(second) not in {"any", taken})
     third = other.start("echo third", needs={"cpu": 2})
-    assert _place(third) == "any"
+    assert place_of(third) == "any"
     gate.open()
     for process in (first, second, third):
         assert process.wait().exit_code == 0
