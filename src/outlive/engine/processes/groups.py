@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from outlive.core.errors import BackendUnavailable, LimitExceeded
@@ -398,3 +398,29 @@ class StartSlots:
         if semaphore is None:
             semaphore = self._semaphores[name] = asyncio.Semaphore(self._places)
         return semaphore
+
+
+class StartSlot:
+    """One place of `StartSlots`, held in an `async with` block or until `leave`."""
+
+    __slots__ = ("_semaphore",)
+
+    def __init__(self, semaphore: asyncio.Semaphore) -> None:
+        """Take none yet."""
+        self._semaphore: asyncio.Semaphore | None = semaphore
+
+    async def __aenter__(self) -> Self:
+        """Wait for a place."""
+        if self._semaphore is not None:
+            await self._semaphore.acquire()
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        """Give the place back."""
+        self.leave()
+
+    def leave(self) -> None:
+        """Give the place back early: what is still waited for keeps no processor of this machine busy. Safe to repeat."""
+        semaphore, self._semaphore = self._semaphore, None
+        if semaphore is not None:
+            semaphore.release()

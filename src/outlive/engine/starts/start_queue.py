@@ -196,6 +196,10 @@ class StartQueue:
         """Give a place back that a command was given and does not take."""
         self._limits.places.release(process)
 
+    def place_of(self, process: Process) -> str | None:
+        """Return the machine that a command was given; None where it needs no place, or has none yet."""
+        return self._limits.places.node_of(process)
+
     async def start_placed(self, process: Process, command: WaitingCommand) -> None:
         """Start a command that has just got a place; where its machine refuses it after all, it waits for another one.
 

@@ -19,9 +19,10 @@ from outlive.core.errors import InvalidRequest, OutliveError, StartFailed
 from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
+from outlive.core.location import LOCAL
 from outlive.core.process import Owner, check_name
 from outlive.engine.processes.event_publisher import EventPublisher
-from outlive.engine.processes.groups import StartSlots
+from outlive.engine.processes.groups import StartSlot, StartSlots
 from outlive.engine.processes.output_redaction import Redaction, hide_error
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ProcessTable, StartOutcomes
@@ -121,8 +122,8 @@ class Starts:
         if command.name is not None:
             check_name(command.name)
         if command.key is None and command.name is None:
-            async with self._slots.of(owner.principal):
-                return await self._start(command, owner, process_id=process_id, now_ns=now_ns)
+            async with StartSlot(self._slots.of(owner.principal)) as slot:
+                return await self._start(command, owner, process_id=process_id, now_ns=now_ns, slot=slot)
         return await self._start_called(command, owner, process_id=process_id, now_ns=now_ns)
 
     async def _start_called(
@@ -136,7 +137,7 @@ class Starts:
                 await held.enter_async_context(self._names.keys.locks.held(command.key, place))
             if command.name is not None:
                 await held.enter_async_context(self._names.holders.locks.held(command.name, place))
-            await held.enter_async_context(self._slots.of(owner.principal))
+            slot = await held.enter_async_context(StartSlot(self._slots.of(owner.principal)))
             # The same start, sent again while the first one waited for what it replaces.
             if (same := self._table.live.get(id_to_bytes(process_id))) is not None:
                 return _own(same, owner)
@@ -147,10 +148,12 @@ class Starts:
                 )
                 if known is not None:
                     return known
-            return await self._start(command, owner, process_id=process_id, now_ns=now_ns)
+            return await self._start(command, owner, process_id=process_id, now_ns=now_ns, slot=slot)
 
-    async def _start(self, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int) -> Process:
-        """Take the steps of a start, in their order; each may refuse it."""
+    async def _start(
+        self, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int, slot: StartSlot
+    ) -> Process:
+        """Take the steps of a start, in their order; each may refuse it. The slot is left where a node is waited for."""
         settings, redaction = self._settings, self._redaction
         hide = redaction.texts(secrets := command.env_secrets)
         command = self._preparation.adapted(command)
@@ -195,15 +198,20 @@ class Starts:
         # Both travel to the keeper beside the spec, which is written to disk; a secret of the same name wins.
         in_memory = {**resolved.caller_env, **secrets}
         spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, settings=settings))
-        await self._begin(command, process, WaitingCommand(process_id, spec, resolved.script, in_memory))
+        described = WaitingCommand(process_id, spec, resolved.script, in_memory)
+        await self._begin(command, process, described, slot)
         return process
 
-    async def _begin(self, command: Command, process: Process, described: WaitingCommand) -> None:
+    async def _begin(
+        self, command: Command, process: Process, described: WaitingCommand, slot: StartSlot
+    ) -> None:
         """Let a command wait, for whatever it has to wait for, or have the backend start it."""
         if process.state is State.QUEUED:
             await self._owe_first(process, command.notify)
             await self._queue.put(process, described)
             return
+        if process.location.is_elsewhere and self._queue.place_of(process) != LOCAL:
+            slot.leave()
         if process.needs is not None:
             try:
                 await self._owe_first(process, command.notify)
