@@ -64,6 +64,8 @@ class Proxy:
         self.chop: Callable[[], int] | None = None
         self._hears_far = threading.Event()  # while it is not set, nothing comes back, and nobody is told
         self._hears_far.set()
+        self._flows = asyncio.Event()  # while it is not set, what comes back waits here
+        self._flows.set()
         self.cuts = 0
         self.lag_s: dict[int, float] = {}  # by the number of a connection: how late all that comes back is
         self._taken = 0
@@ -108,9 +110,14 @@ class Proxy:
         """Let everything through to the far side, and nothing back, without a word."""
         self._hears_far.clear()
 
+    def hold(self) -> None:
+        """Let everything through to the far side, and keep what comes back until `heal`."""
+        self._loop.call_soon_threadsafe(self._flows.clear)
+
     def heal(self) -> None:
         """Let connections in, and everything through."""
         self._hears_far.set()
+        self._loop.call_soon_threadsafe(self._flows.set)
         asyncio.run_coroutine_threadsafe(self._heal(), self._loop).result(5)
 
     async def _heal(self) -> None:
@@ -159,6 +166,7 @@ class Proxy:
             data = await reader.read(65536)
             while not self._hears_far.is_set() and data:
                 data = await reader.read(65536)  # lost
+            await self._flows.wait()
             await asyncio.sleep(self.lag_s.get(number, 0.0))
             return data
 

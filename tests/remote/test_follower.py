@@ -23,10 +23,17 @@ from outlive.protocols.keeper import encode_spec
 pytestmark = pytest.mark.anyio
 
 
-_NODE = cast("NodeConnection", object())  # it is asked nothing
+class _Silent:
+    """A node that is asked nothing."""
+
+    async def open(self) -> None:
+        """Nothing is open."""
 
 
-class _Closing:
+_NODE = cast("NodeConnection", _Silent())
+
+
+class _Closing(_Silent):
     """A node that shows no secrets, where the last descendant of a process has just ended."""
 
     def __init__(self) -> None:
@@ -58,6 +65,18 @@ class _Feed:
     async def listen(self) -> None:
         """Every event is received."""
 
+    async def describe(self) -> None:
+        """It is of an earlier version."""
+
+    def expect(self, process_id: str) -> dict[str, object]:
+        raise AssertionError(process_id)
+
+    def follows(self, process_id: str) -> bool:  # noqa: ARG002 -- as the feed has it
+        return False
+
+    def leave(self, process_id: str) -> None:
+        """It was not followed."""
+
     async def attach(self, process_id: str, cursor: Cursor) -> None:  # noqa: ARG002 -- as the feed has it
         self._is_attaching.set()
         try:
@@ -86,8 +105,8 @@ class _Processes(NodeProcesses):
         super().__init__(layout, "far", punch=punch_hole)
         self.all_dropped = asyncio.Event()
 
-    async def drop(self, process: RemoteProcess) -> None:
-        await super().drop(process)
+    def drop(self, process: RemoteProcess) -> None:
+        super().drop(process)
         self.all_dropped.set()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from outlive.client.messages import (
     Attached,
+    Begun,
     Ended,
     FollowedMessage,
     OutputMissing,
@@ -151,12 +152,16 @@ class Conversation:
             case OutputPiece() | OutputMissing() | Ended() if message.process_id in self.attached:
                 self._keep(message)
                 return FOLLOWER
+            case Begun() if self.is_listening and message.process_id in self.attached:
+                self._keep(message)
+                return FOLLOWER
             case ProcessEvent() if self.is_listening:
                 self._keep(message)
                 return FOLLOWER
             case (
                 ServerHello()
                 | ServerAnswer()
+                | Begun()
                 | OutputPiece()
                 | OutputMissing()
                 | Ended()
@@ -286,6 +291,18 @@ class ClientConnection:
         with self._lock:
             request_id, text = self._conversation.ask_attach(process_id, cursor, raw=raw, beside=beside)
         return await self._settle(request_id, text, answer_s)
+
+    def expect(self, process_id: str) -> None:
+        """Pass on messages about a process from now on, beside all others: its start, over another connection, asks for them."""
+        self._conversation.attached.add(process_id)
+
+    def follows(self, process_id: str) -> bool:
+        """Return whether messages about a process are passed on."""
+        return process_id in self._conversation.attached
+
+    def leave(self, process_id: str) -> None:
+        """Pass on no more messages about a process."""
+        self._conversation.attached.discard(process_id)
 
     async def listen(self, params: Mapping[str, object], *, answer_s: float) -> None:
         """Receive events from now on, and no process's output; messages that were not taken yet are dropped.

@@ -11,7 +11,7 @@ from typing import Self
 
 from outlive.client.channel import ClientConnection
 from outlive.client.link import ANSWER_S, Link, Links, is_passing
-from outlive.client.messages import Attached, Ended, OutputMessage, OutputMissing, OutputPiece
+from outlive.client.messages import Attached, Begun, Ended, OutputMessage, OutputMissing, OutputPiece
 from outlive.client.results import Completion, Gap, Output, ProcessEvent, Stream
 from outlive.client.runtime import ConnectionLost, blocking, run
 from outlive.core.cursor import Cursor
@@ -167,8 +167,8 @@ class AsyncFollow:
                     raise
                 await self._link.rest(error)
             else:
-                # The excluded two come only after `events`, or an attach beside others: neither is sent here.
-                if message is not None and not isinstance(message, Attached | ProcessEvent):
+                # The excluded ones come only after `events`, or an attach beside others: neither is sent here.
+                if message is not None and not isinstance(message, Attached | ProcessEvent | Begun):
                     return message
                 self._channel = None  # messages were dropped: attach again, at the cursor
 

@@ -5,11 +5,12 @@ to is found by `channel`.
 """
 
 import base64
+import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from outlive.client.results import (
     Completion,
@@ -53,6 +54,8 @@ class ServerHello:
     backend: str = LOCAL
     input_bytes: int = 0
     degraded: str | None = None  # why its disk accepts no writes now
+    scope: str | None = None  # how much this client may do; an earlier server does not say it
+    has_output_session: bool = False  # a start may have its output sent to another session
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,14 @@ class OutputMissing:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """A process runs from now on; it may have waited for its turn."""
+
+    process_id: str
+    pid: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """A process's completion; no more output of this subscription follows."""
 
@@ -102,7 +113,7 @@ class Attached:
 
 
 OutputMessage = OutputPiece | OutputMissing | Ended
-FollowedMessage = OutputMessage | ProcessEvent | Attached
+FollowedMessage = OutputMessage | ProcessEvent | Attached | Begun
 Message = ServerHello | ServerAnswer | FollowedMessage | None
 
 
@@ -161,7 +172,11 @@ def _read_message(message: _Object) -> Message:
                 backend,
                 _input_bytes(offered),
                 params.get("degraded"),
+                offered.get("scope"),
+                offered.get("output_session", False),
             )
+        case "process.started":
+            return Begun(params["process_id"], params["pid"])
         case "process.gap":
             return OutputMissing(params["process_id"], params["type"], params["from"], params["to"])
         case "process.completed":
@@ -248,13 +263,26 @@ def _read(kind: type[_T], view: _Object, **members: object) -> _T:
 
     Members that have a default are absent in answers of an earlier server.
     """
-    for field in fields(kind):  # type: ignore[arg-type]  # the classes of `results` are dataclasses
-        name = _WIRE_NAMES.get(field.name, field.name)
-        if field.name in members or (name not in view and field.default is not MISSING):
+    for name, wire_name, reader, may_be_absent in _members_of(cast("Hashable", kind)):
+        if name in members or (may_be_absent and wire_name not in view):
             continue
-        value, reader = view[name], _READERS.get(field.name)
-        members[field.name] = value if reader is None or value is None else reader(value)
+        value = view[wire_name]
+        members[name] = value if reader is None or value is None else reader(value)
     return kind(**members)
+
+
+@functools.cache
+def _members_of(kind: Hashable) -> tuple[tuple[str, str, Callable[[Any], object] | None, bool], ...]:
+    """Return for each field of a class its name, the wire's, what reads its value, and whether it has a default."""
+    return tuple(
+        (
+            field.name,
+            _WIRE_NAMES.get(field.name, field.name),
+            _READERS.get(field.name),
+            field.default is not MISSING,
+        )
+        for field in fields(kind)  # type: ignore[arg-type]  # the classes of `results` are dataclasses
+    )
 
 
 def read_info(view: _Object) -> ProcessInfo:

@@ -5,6 +5,7 @@ feed never connects again by itself: it reports the loss, and another one is ope
 are not taken are kept up to `channel`'s bound.
 """
 
+import contextlib
 from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
@@ -12,6 +13,7 @@ from outlive.client.channel import ClientConnection, greet
 from outlive.client.link import Link, Way
 from outlive.client.messages import (
     Attached,
+    Begun,
     Ended,
     FollowedMessage,
     OutputMissing,
@@ -23,12 +25,14 @@ from outlive.client.options import StartOptions, execute_params
 from outlive.client.results import Completion, Page, ProcessEvent, ProcessInfo
 from outlive.client.runtime import ConnectionLost, Runtime, Unreachable
 from outlive.core.cursor import Cursor
-from outlive.core.errors import AccessDenied, BackendUnavailable
+from outlive.core.errors import AccessDenied, BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId
 
 _T = TypeVar("_T")
 
 _FEED_ANSWER_S = 20.0
+# What changes a process. That one was started is said of those that are followed (`Begun`), in a tenth of the bytes.
+_EVENTS = ("queued", "recovered", "paused", "resumed", "stopping", "ended", "closed", "removed")
 _BATCH_BYTES = 2 * 1024 * 1024
 _ANSWER_S = 45.0  # longer than any deadline over there; a start's is 25 s, a write's 30 s
 _PAGE_BYTES = 256 * 1024  # the largest page
@@ -49,6 +53,9 @@ class FeedListener(Protocol):
     def ended(self, process_id: str, cursor: Cursor) -> None:
         """Record that a process has ended, and that its output is whole up to `cursor`."""
 
+    def started(self, process_id: str, pid: int | None) -> None:
+        """Record that a process runs from now on."""
+
     def attached(self, process_id: str, info: ProcessInfo) -> None:
         """Record that a process's output follows from now on, and its state at this moment."""
 
@@ -60,21 +67,41 @@ class AsyncFeed:
     """The messages of one connection. `hear` is for one task; other tasks may call `attach` and `beat` meanwhile.
 
     Attributes:
-        is_raw: Whether output comes with its secrets; False once the node has refused that.
+        is_raw: Whether output comes with its secrets; False where the node does not show them to this caller.
     """
 
     def __init__(self, channel: ClientConnection) -> None:
         """Take over a connection that has just been greeted."""
         self._channel = channel
-        self.is_raw = True
+        self.is_raw = channel.hello.scope in {"admin", None}
+
+    def expect(self, process_id: str) -> dict[str, object]:
+        """Return what a start says so that its output comes over this connection from its beginning, without an `attach`.
+
+        A node of an earlier version cannot do so: `follows` stays False.
+        """
+        hello = self._channel.hello
+        if not hello.has_output_session:
+            return {}
+        self._channel.expect(process_id)
+        asked: dict[str, object] = {"output": "binary", "output_session": hello.session_id}
+        return asked | {"raw": True} if self.is_raw else asked
+
+    def follows(self, process_id: str) -> bool:
+        """Return whether a process's output comes over this connection."""
+        return self._channel.follows(process_id)
+
+    def leave(self, process_id: str) -> None:
+        """Pass on nothing more about a process."""
+        self._channel.leave(process_id)
 
     async def listen(self) -> None:
-        """Receive all events from now on.
+        """Receive what changes processes from now on.
 
         Raises:
             BackendUnavailable: `server_lost`, `timeout`.
         """
-        await self._passing(self._channel.listen({}, answer_s=_FEED_ANSWER_S))
+        await self._passing(self._channel.listen({"events": _EVENTS}, answer_s=_FEED_ANSWER_S))
 
     async def attach(self, process_id: str, cursor: Cursor) -> None:
         """Receive a process's output from `cursor` on, beside everything else; `FeedListener.attached` comes first.
@@ -159,6 +186,8 @@ def _pass_on(listener: FeedListener, message: FollowedMessage) -> int:
             return len(data)
         case OutputMissing(process_id, stream, start, end):
             listener.missing(process_id, int(stream == "stderr"), start, end)
+        case Begun(process_id, pid):
+            listener.started(process_id, pid)
         case Ended(process_id, Completion(cursor=cursor)):
             listener.ended(process_id, cursor)
         case Attached(process_id, view):
@@ -179,12 +208,15 @@ class NodeClient:
         # Files have a connection of their own: a start waits behind no megabytes of theirs.
         self._bulk = Link(self._address, world, patience_s=_PATIENCE_S)
 
-    async def execute(self, words: Mapping[str, object], *, process_id: str) -> Mapping[str, Any]:
+    async def execute(
+        self, words: Mapping[str, object], *, process_id: str, subscription: Mapping[str, object]
+    ) -> Mapping[str, Any]:
         """Start a command under a process id, only once for any number of calls; return the answer of `execute`.
 
         Args:
             words: `command` or `argv`, and any of `StartOptions`.
             process_id: Its id on this server and on the node.
+            subscription: Where its output goes (`AsyncFeed.expect`).
 
         Raises:
             OutliveError: What the node answered, or `server_unavailable`.
@@ -192,9 +224,8 @@ class NodeClient:
         options = dict(words)
         line, argv = options.pop("command", None), options.pop("argv", None)
         command = [str(word) for word in argv] if isinstance(argv, list) else str(line)
-        started = cast("StartOptions", options)
-        params = execute_params(command, started, process_id=ProcessId(process_id))
-        return await self._link.request("execute", params, answer_s=_ANSWER_S)
+        params = execute_params(command, cast("StartOptions", options), process_id=ProcessId(process_id))
+        return await self._link.request("execute", {**params, **subscription}, answer_s=_ANSWER_S)
 
     async def request(
         self, method: str, params: Mapping[str, object], *, is_repeatable: bool = True
@@ -256,6 +287,11 @@ class NodeClient:
         except (Unreachable, ConnectionLost) as error:
             text = f"No server answers at {self._address}: {error}."
             raise BackendUnavailable("server_unavailable", text) from error
+
+    async def open(self) -> None:
+        """Open the connection for requests now: the first one then waits for no handshake. Where that fails it says why."""
+        with contextlib.suppress(OutliveError):
+            await self._link.channel()
 
     async def reset(self) -> None:
         """Give up the connection for requests; the next one opens another."""

@@ -131,6 +131,9 @@ class NodeListener(Protocol):
     def ended(self, process_id: str, cursor: Cursor) -> None:
         """Record that the output is whole up to `cursor`."""
 
+    def started(self, process_id: str, pid: int | None) -> None:
+        """Record that a process runs from now on."""
+
     def attached(self, process_id: str, info: NodeView) -> None:
         """Record that a process is followed from now on, and its state."""
 
@@ -144,7 +147,16 @@ class NodeFeed(Protocol):
     is_raw: bool
 
     async def listen(self) -> None:
-        """Receive all events from now on, and no process's output."""
+        """Receive what changes processes from now on, and no process's output."""
+
+    def expect(self, process_id: str) -> Mapping[str, object]:
+        """Return what a start says so that its output comes over this connection."""
+
+    def follows(self, process_id: str) -> bool:
+        """Return whether a process's output comes over this connection."""
+
+    def leave(self, process_id: str) -> None:
+        """Pass on nothing more about a process."""
 
     async def attach(self, process_id: str, cursor: Cursor) -> None:
         """Receive a process's output from `cursor` on, too; `NodeListener.attached` reports its state."""
@@ -165,8 +177,10 @@ class NodeFeed(Protocol):
 class NodeConnection(Protocol):
     """One node (see `client.node.NodeClient`)."""
 
-    async def execute(self, words: Mapping[str, object], *, process_id: str) -> Mapping[str, Any]:
-        """Start a command once, however often this is asked."""
+    async def execute(
+        self, words: Mapping[str, object], *, process_id: str, subscription: Mapping[str, object]
+    ) -> Mapping[str, Any]:
+        """Start a command once, however often this is asked; its output goes where `NodeFeed.expect` has said."""
 
     async def request(
         self, method: str, params: Mapping[str, object], *, is_repeatable: bool = True
@@ -189,6 +203,9 @@ class NodeConnection(Protocol):
 
     async def feed(self) -> NodeFeed:
         """Open a connection for news."""
+
+    async def open(self) -> None:
+        """Open the connection for requests, before there is one; never raises."""
 
     async def reset(self) -> None:
         """Give up the connection for requests; the next one opens another."""

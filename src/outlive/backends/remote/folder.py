@@ -32,16 +32,18 @@ def make_folder(prepared: str, folder: str, *, spec: bytes, script: bytes) -> bo
     Raises:
         OSError: The disk does not take it.
     """
-    os.makedirs(os.path.dirname(prepared), mode=0o700, exist_ok=True)
-    os.makedirs(prepared, mode=0o700, exist_ok=True)
+    try:
+        os.mkdir(prepared, 0o700)
+    except OSError:  # one of an earlier attempt, or the first of this node
+        os.makedirs(prepared, mode=0o700, exist_ok=True)
     for name, content, mode in (("spec", spec, 0o600), ("out", b"", 0o600), ("script", script, 0o700)):
         if content or name == "out":
-            fd = os.open(f"{prepared}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-            with open(fd, "wb") as file:
-                file.write(content)
-    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+            _write(f"{prepared}/{name}", content, mode=mode)
     try:
         os.rename(prepared, folder)  # rename(2): a folder that is not empty is not replaced
+    except FileNotFoundError:  # the first process of this state folder
+        os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+        os.rename(prepared, folder)
     except OSError:
         if not os.path.exists(f"{folder}/spec"):
             raise
@@ -65,24 +67,29 @@ class ProcessFolder:
         output_lost: The node lost some of the output (set by `RemoteProcess`).
     """
 
-    def __init__(self, folder: str, *, limit: int | None, punch: Punch) -> None:
+    def __init__(self, folder: str, *, limit: int | None, punch: Punch, is_new: bool = False) -> None:
         """Stand where the files end, and cut off what a kill left of a record.
 
         Args:
             folder: The process's folder; a missing one has no bytes.
             limit: Bytes of output that are kept; beyond it the middle is released. None: all are.
             punch: Releases a range of a file; raises OSError where the file system cannot.
+            is_new: `make_folder` has just made it: nothing is looked for.
         """
         self._folder = folder
         self._limit = limit
         self._punch = punch
         self._lock = threading.Lock()  # `release` comes from another thread than output
         self._fds = [_CLOSED] * (len(STREAM_FILES) + 1)
-        self.sizes = [_size(f"{folder}/{name}") for name in STREAM_FILES]
-        self.released = _read_gaps(folder)
+        self.sizes = [0] * len(STREAM_FILES)
+        self.released = [(0, 0), (0, 0)]
         self.output_lost = False
         self._run_stream: int | None = None  # unknown after a kill: the next bytes begin a run
         self._run_ns = 0
+        if is_new:
+            return
+        self.sizes = [_size(f"{folder}/{name}") for name in STREAM_FILES]
+        self.released = _read_gaps(folder)
         with contextlib.suppress(OSError):
             size = os.stat(f"{folder}/idx").st_size
             os.truncate(f"{folder}/idx", size - size % IDX.size)
@@ -149,11 +156,12 @@ class ProcessFolder:
 
     def write_pid(self, pid: int, started_ns: int) -> None:
         """Record that the node has started it. Times are its own; the pid means nothing on this machine."""
+        # Not by a rename: of a torn line readers know that it is none, and it is written again.
         content = b"starting\n" + pid_line(pid, 0, started_ns, 0, 0, b"node")
-        _write_whole(f"{self._folder}/pid", content)
+        _write(f"{self._folder}/pid", content)
 
     def write_end(self, kind: str, number: int, ended_ns: int) -> None:
-        """Record how it ended ("exited", "signaled", "failed" or "lost")."""
+        """Record how it ended ("exited", "signaled", "failed" or "lost"); it counts once `write_done` was called, too."""
         record = ExitRecord(kind=kind, number=number, ended_ns=ended_ns)
         _write_whole(f"{self._folder}/exit", encode_exit(record))
 
@@ -270,10 +278,18 @@ def _read_gaps(folder: str) -> list[tuple[int, int]]:
 def _write_whole(path: str, content: bytes) -> None:
     """Replace a file: readers see the old content or the new one."""
     new = f"{path}.new"
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(content)
+    _write(new, content)
     os.rename(new, path)
+
+
+def _write(path: str, content: bytes, *, mode: int = 0o600) -> None:
+    """Write a file. Three system calls: each lets go of the interpreter's lock, and waits for it again."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        while content:
+            content = content[os.write(fd, content) :]
+    finally:
+        os.close(fd)
 
 
 _LIVE = "live"
@@ -292,9 +308,12 @@ class NodeJournal:
         Raises:
             OSError: The disk does not take it.
         """
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        fd = os.open(f"{self._folder}/{process_id}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.close(fd)
+        path = f"{self._folder}/{process_id}"
+        try:
+            _write(path, b"")
+        except FileNotFoundError:  # the first of this node
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            _write(path, b"")
 
     def remove(self, process_id: str) -> None:
         """Follow it no more."""

@@ -13,7 +13,8 @@ from typing import Any
 
 from outlive.backends.remote.contract import NodeConnection, NodeFeed, NodeView
 from outlive.backends.remote.link import NodeLink
-from outlive.backends.remote.process import NodeProcesses, OutputWriter, RemoteProcess
+from outlive.backends.remote.output_writer import OutputWriter
+from outlive.backends.remote.process import NodeProcesses, RemoteProcess
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable, OutliveError, ProcessNotFound
 from outlive.core.needs import Amounts
@@ -24,6 +25,7 @@ _SILENT = "It says nothing any more"
 _AT_ONCE = 16  # processes that are asked about side by side after a reconnect
 _LATE_S, _LATEST_S = 0.1, 3.0  # between two looks for what descendants write
 _RETRY_S = 0.5
+_EVENT_S = 0.5  # between the completion of a process and the event that says how it has ended
 _GONE = "The node does not know this process any more: it was removed there, or started with another token."
 
 # Asks once more for a start that was never answered.
@@ -44,7 +46,7 @@ class _Connection:
     ) -> None:
         self.feed = feed
         self.is_listening = False  # whether events come
-        self._node = node
+        self.node = node
         self._tasks = tasks
         self._processes = processes
         self._begin = begin
@@ -68,7 +70,7 @@ class _Connection:
         """Follow a process from where its files end."""
         if not process.is_acknowledged:
             await self._begin(process)
-            if not process.is_acknowledged:
+            if not process.is_acknowledged or self.feed.follows(process.process_id):
                 return
         try:
             if process.completion is None:
@@ -81,7 +83,7 @@ class _Connection:
             process.is_unknown = False
             await _insist(lambda: process.end_here("lost", _GONE))
             self._processes.publish(process)
-            await self._processes.drop(process)
+            self._drop(process)
         except BackendUnavailable:
             raise
         except OutliveError as error:
@@ -93,19 +95,36 @@ class _Connection:
         """Record an end; the process is followed on while something of it lives."""
         if process.completion is not None:
             return
-        if not await asyncio.to_thread(os.path.isdir, process.folder):
-            await self._processes.drop(process)  # its folder was removed: there is no place for what comes
-            return
         if process.files.cursor.stdout < end.stdout or process.files.cursor.stderr < end.stderr:
+            if not await self._processes.disk.run(lambda: os.path.isdir(process.folder)):
+                self._drop(process)  # its folder was removed: there is no place for what comes
+                return
             raise BackendUnavailable("server_lost", f"The node ended {process.process_id} before its output.")
-        if not process.is_known_complete:
-            process.learn(await self._node.get(process.process_id))
+        await self._learn_end(process)
         await _insist(lambda: process.record_end(end))
+        if process.completion is None:
+            self._drop(process)  # as above
+            return
         self._processes.publish(process)
         if process.is_finished:
-            await self._processes.drop(process)
+            self._drop(process)
         else:
             self._follow_late(process)
+
+    async def _learn_end(self, process: RemoteProcess) -> None:
+        """Return once it is known how a process has ended, whose completion was received."""
+        # The event follows over the same connection, unless it was left out for others.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_EVENT_S):
+                while not process.is_known_complete:
+                    process.news.clear()
+                    await process.news.wait()
+        if not process.is_known_complete:
+            process.learn(await self.node.get(process.process_id))
+
+    def _drop(self, process: RemoteProcess) -> None:
+        self.feed.leave(process.process_id)
+        self._processes.drop(process)
 
     def _follow_late(self, process: RemoteProcess) -> None:
         if not process.is_followed_late:
@@ -116,7 +135,7 @@ class _Connection:
         """Follow what descendants do after the end, until nothing is left of them."""
         pause_s = _LATE_S
         while not process.is_finished:
-            view = await self._node.get(process.process_id)
+            view = await self.node.get(process.process_id)
             was_closed, before = process.is_closed, -1
             # Pages until one brings nothing: then everything written before `view` is here.
             while before != sum(process.files.sizes):
@@ -126,7 +145,7 @@ class _Connection:
                 await _insist(lambda: self._fetch(process))
             process.learn(view)
             if process.is_closed and not was_closed:
-                await _insist(lambda: asyncio.to_thread(process.files.write_closed))
+                await _insist(lambda: self._processes.disk.run(process.files.write_closed))
             self._processes.publish(process)
             if process.is_finished:
                 break
@@ -135,7 +154,7 @@ class _Connection:
                 async with asyncio.timeout(pause_s):
                     await process.news.wait()
             pause_s = min(pause_s * 2, _LATEST_S)
-        await self._processes.drop(process)
+        self._drop(process)
 
     async def _fetch(self, process: RemoteProcess) -> None:
         """Fetch a page of what descendants have written behind the completion.
@@ -146,13 +165,13 @@ class _Connection:
         """
         files = process.files
         try:
-            page = await self._node.read(process.process_id, files.cursor, raw=self.feed.is_raw)
+            page = await self.node.read(process.process_id, files.cursor, raw=self.feed.is_raw)
         except AccessDenied:
             if not self.feed.is_raw:
                 raise
             # The node shows secrets to no token like ours, and nothing was attached over this connection to find that out.
             self.feed.is_raw = False
-            page = await self._node.read(process.process_id, files.cursor, raw=False)
+            page = await self.node.read(process.process_id, files.cursor, raw=False)
 
         def write() -> None:
             for item in page.items:
@@ -164,7 +183,7 @@ class _Connection:
                 else:
                     files.append(stream, data, end)
 
-        await asyncio.to_thread(write)
+        await self._processes.disk.run(write)
 
 
 class NodeFollower:
@@ -209,9 +228,9 @@ class NodeFollower:
             self._processes.publish(*self._processes.by_id.values())
 
     def attach(self, process: RemoteProcess) -> None:
-        """Follow a process that has just been started; without a connection the next one does it."""
+        """Follow a process that has just been started, unless its start has seen to that; without a connection the next one does it."""
         here = self._connection
-        if here is not None and here.is_listening:
+        if here is not None and here.is_listening and not here.feed.follows(process.process_id):
             here.spawn(here.resume(process))
 
     # What a feed reports: called by `NodeFeed.hear`, in the order of the wire.
@@ -229,6 +248,13 @@ class NodeFollower:
         process = self._processes.by_id.get(process_id)
         if process is not None and process.completion is None:
             self._ended.append((process, cursor))
+
+    def started(self, process_id: str, pid: int | None) -> None:
+        """Take over that a process runs, which may have waited on the node."""
+        process = self._processes.by_id.get(process_id)
+        if process is not None and process.run(pid or 0) and self._connection is not None:
+            self._processes.publish(process)
+            self._connection.spawn(process.record_state())
 
     def attached(self, process_id: str, info: NodeView) -> None:
         """Take over the state of a process that is followed from now on."""
@@ -288,7 +314,8 @@ class NodeFollower:
         await here.feed.listen()
         here.is_listening = True
         self._link.described = _described(self._link.name, await here.feed.describe())
-        self._link.opened()
+        self._link.opened(here.feed)
+        here.spawn(here.node.open())
         places = asyncio.Semaphore(_AT_ONCE)
 
         async def one(process: RemoteProcess) -> None:

@@ -46,6 +46,7 @@ class NodeLink:
         is_there: Set while the node is there, for callers that wait until it is back.
         changed: Called with the name, why it is away (None: it is there) and what it is, when it comes and when it goes.
         described: What the node has for commands, once it has said so.
+        feed: The open connection, over which commands are started; None while the node is away.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class NodeLink:
         self.is_there = asyncio.Event()
         self.changed: Callable[[str, str | None, FleetNode | None], None] = lambda _name, _reason, _node: None
         self.described: FleetNode | None = None
+        self.feed: NodeFeed | None = None
         self._asking: set[asyncio.Timeout] = set()
         self.since = datetime.now(UTC)
         self.trouble: OutliveError | None = _trouble(connection)
@@ -80,8 +82,9 @@ class NodeLink:
         text = f"The node {self.name!r} is not available: {why}."
         return BackendUnavailable("node_unavailable", text, details={"node": self.name})
 
-    def opened(self) -> None:
-        """Record that the node is there."""
+    def opened(self, feed: NodeFeed) -> None:
+        """Record that the node is there, and over which connection."""
+        self.feed = feed
         if self.trouble is not None:
             _logger.info("the node is there: %s", self.name)
             self.trouble, self.since = None, datetime.now(UTC)
@@ -168,7 +171,7 @@ class NodeLink:
     def _closed(self, error: OutliveError) -> None:
         if self.trouble is None or self.trouble.message != error.message:
             _logger.warning("the node is away: %s: %s", self.name, error.message)
-        was_there, self.trouble = self.trouble is None, error
+        was_there, self.trouble, self.feed = self.trouble is None, error, None
         if not was_there:
             return
         self.since = datetime.now(UTC)

@@ -1,22 +1,20 @@
 """The processes of a node as this server knows them: what the node has reported of each, and what follows from that here.
 
-`RemoteProcess` is one of them, `NodeProcesses` the table of all, and `OutputWriter` brings their output to their folders. Only
-the event loop's thread touches them; files are `ProcessFolder`'s, and are written in threads. Requests to the node belong to
-`follower` and `requests`.
+`RemoteProcess` is one of them, `NodeProcesses` the table of all. Only the event loop's thread touches them; files are
+`ProcessFolder`'s, and are written by the `DiskWorker`. Output comes by `output_writer`, requests to the node belong to `follower`
+and `requests`.
 """
 
 import asyncio
 import contextlib
-import errno
 import json
-import logging
 import shutil
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from outlive.backends.contract import BackendListener, Bell
 from outlive.backends.remote.contract import NodeView
+from outlive.backends.remote.disk import DiskWorker
 from outlive.backends.remote.folder import (
     NodeJournal,
     ProcessFolder,
@@ -26,7 +24,7 @@ from outlive.backends.remote.folder import (
     write_paused,
 )
 from outlive.core.cursor import Cursor
-from outlive.core.errors import InvalidRequest, ProtocolViolation
+from outlive.core.errors import InvalidRequest
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import ENDED, Cause, State
@@ -50,9 +48,6 @@ _KINDS = {
 }
 _FLAGS = {"signaled": Flags.SIGNALED, "failed": Flags.FAILED, "lost": Flags.LOST}
 _OPEN = Flags.OUT_OPEN | Flags.ERR_OPEN
-_logger = logging.getLogger(__name__)
-_FULL_S = 0.25  # between two attempts to write to a full disk
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 
 
 class RemoteProcess:
@@ -77,14 +72,24 @@ class RemoteProcess:
         size: Rows and columns of its terminal, as they were set last.
     """
 
-    def __init__(self, process_id: ProcessId, spec: Spec, folder: str, *, punch: Punch) -> None:
-        """Begin with what the files hold."""
+    def __init__(
+        self,
+        process_id: ProcessId,
+        spec: Spec,
+        folder: str,
+        *,
+        punch: Punch,
+        disk: DiskWorker,
+        is_new: bool = False,
+    ) -> None:
+        """Begin with what the files hold; nothing is in those of one that `is_new`."""
+        self._disk = disk
         self.process_id = process_id
         self.key = id_to_bytes(process_id)
         self.spec = spec
         self.folder = folder
         limit = spec.output_limit if spec.on_limit == "truncate" else None
-        self.files = ProcessFolder(folder, limit=limit, punch=punch)
+        self.files = ProcessFolder(folder, limit=limit, punch=punch, is_new=is_new)
         self.secrets: Mapping[str, str] = {}
         self.script: bytes | None = None
         self._recorded_pause: bool | None = None
@@ -103,7 +108,7 @@ class RemoteProcess:
         self._is_complete = self._is_stalled_there = False
         self._heard = [0, 0]  # how often the feed reported that it runs, that it is paused
         self.started_ns = self._ended_ns = self._duration_ns = 0
-        self.is_acknowledged = self._read()
+        self.is_acknowledged = not is_new and self._read()
 
     def _read(self) -> bool:
         """Take over what the files hold; return whether the start was answered."""
@@ -157,17 +162,26 @@ class RemoteProcess:
         self.started_ns = self.started_ns or started_ns
         self.is_acknowledged = True
         self.secrets, self.script = {}, None
+        self.run(pid)
+
+    def run(self, pid: int) -> bool:
+        """Record the pid of a process that runs (0: not yet); return whether that is new."""
         self.pid = self.pid or pid
-        if self._phase == Phase.STARTING and pid:
-            self._phase = Phase.RUNNING
+        if self._phase != Phase.STARTING or not pid:
+            return False
+        self._phase = Phase.RUNNING
+        self.news.set()
+        return True
 
     async def record_state(self) -> None:
         """Write that it was started, and whether it is paused; what a full disk does not take is written by the next call."""
         if self._recorded_pause != self.is_paused:
             with contextlib.suppress(OSError):
-                await asyncio.to_thread(self._write_state)
+                await self._disk.run(self._write_state)
 
     def _write_state(self) -> None:
+        if not self.pid:
+            return  # it waits on the node
         if self._recorded_pause is None:
             self.files.write_pid(self.pid, self.started_ns)
         if self.is_paused != bool(self._recorded_pause):
@@ -237,7 +251,7 @@ class RemoteProcess:
                 is_closed=self.is_closed,
             )
 
-        await asyncio.to_thread(write)
+        await self._disk.run(write)
         self.completion, self._phase = end, Phase.DONE
 
     async def end_here(self, kind: str, note: str) -> None:
@@ -288,12 +302,14 @@ class NodeProcesses:
     Attributes:
         by_id: All of them; only methods of this class change it.
         listener: Hears of changes; None while the backend is closed.
+        disk: Does all work on their files.
     """
 
     def __init__(self, layout: Layout, name: str, *, punch: Punch) -> None:
         """Take the state folder and the node's name; nothing is read yet."""
         self.by_id: dict[str, RemoteProcess] = {}
         self.listener: BackendListener | None = None
+        self.disk = DiskWorker()
         self._layout = layout
         self._journal = NodeJournal(layout, name)
         self._prepared = f"{layout.nodes}/{name}/prepared-"
@@ -306,7 +322,7 @@ class NodeProcesses:
 
     async def load(self) -> None:
         """Find the processes that an earlier server followed."""
-        for process in await asyncio.to_thread(self._read):
+        for process in await self.disk.run(self._read):
             self.by_id[process.process_id] = process
 
     async def add(self, process_id: ProcessId, spec: bytes, script: bytes) -> RemoteProcess:
@@ -316,14 +332,15 @@ class NodeProcesses:
             InvalidRequest: The id is taken.
             OSError: The disk does not take it.
         """
-        process = self.by_id[process_id] = await asyncio.to_thread(self._make, process_id, spec, script)
+        process = await self.disk.run(lambda: self._make(process_id, spec, script))
+        self.by_id[process_id] = process
         return process
 
-    async def drop(self, process: RemoteProcess) -> None:
-        """Follow a process no more; its folder stays."""
+    def drop(self, process: RemoteProcess) -> None:
+        """Follow a process no more; its folder stays. That is noted soon: a server that does not find it so drops it again."""
         self.by_id.pop(process.process_id, None)
         process.files.close()
-        await asyncio.to_thread(self._journal.remove, process.process_id)
+        self.disk.note(lambda: self._journal.remove(process.process_id))
 
     def _make(self, process_id: ProcessId, spec: bytes, script: bytes) -> RemoteProcess:
         # The journal first: a kill behind it leaves an entry without a folder, which the next server drops.
@@ -333,7 +350,9 @@ class NodeProcesses:
             shutil.rmtree(prepared, ignore_errors=True)
             self._journal.remove(process_id)
             raise InvalidRequest("invalid_params", "process_id: this one is taken.")
-        return RemoteProcess(process_id, decode_spec(spec), folder, punch=self._punch)
+        return RemoteProcess(
+            process_id, decode_spec(spec), folder, punch=self._punch, disk=self.disk, is_new=True
+        )
 
     def _read(self) -> list[RemoteProcess]:
         found = []
@@ -342,7 +361,7 @@ class NodeProcesses:
             folder = self._layout.process(process_id)
             try:
                 spec = decode_spec(read_small(f"{folder}/spec"))
-                process = RemoteProcess(process_id, spec, folder, punch=self._punch)
+                process = RemoteProcess(process_id, spec, folder, punch=self._punch, disk=self.disk)
             except (ValueError, LookupError, TypeError):
                 self._journal.remove(process_id)  # its folder was never whole, or was removed
                 continue
@@ -351,72 +370,3 @@ class NodeProcesses:
             else:
                 found.append(process)
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Bytes of a stream up to `end`; `data` None: a gap from `start` on."""
-
-    process: RemoteProcess
-    stream: int
-    start: int
-    end: int
-    data: bytes | None
-
-
-class OutputWriter:
-    """Collects output on the event loop and writes it in a thread, a bounded batch at a time.
-
-    The next batch is read from the connection when this one is on disk: a disk that is full or slow makes the node wait, and
-    nothing piles up in memory.
-    """
-
-    def __init__(self, processes: NodeProcesses) -> None:
-        """Begin without output."""
-        self._processes = processes
-        self._pieces: list[_Piece] = []
-
-    def add(self, process_id: str, stream: int, *, start: int, end: int, data: bytes | None) -> None:
-        """Take a piece of a followed process; those of others are dropped."""
-        process = self._processes.by_id.get(process_id)
-        if process is not None:
-            self._pieces.append(_Piece(process, stream, start, end, data))
-
-    async def flush(self) -> None:
-        """Return when everything taken is in the files, however long the disk is full.
-
-        Raises:
-            ProtocolViolation: The node has left bytes out: follow again from the files' end.
-        """
-        pieces, self._pieces = self._pieces, []
-        grown = list({piece.process.process_id: piece.process for piece in pieces}.values())
-        while pieces:
-            count, error = await asyncio.to_thread(_write, pieces)
-            if isinstance(error, ValueError):
-                raise ProtocolViolation("invalid_request", f"The node reported output with holes: {error}.")
-            stuck = pieces[count].process if count < len(pieces) else None
-            pieces = pieces[count:]
-            for process in grown:
-                process.is_stalled = process is stuck and error is not None and error.errno in _FULL
-            if stuck is not None and not stuck.is_stalled:  # its folder was removed
-                _logger.warning("output of a process on a node cannot be kept: %s", stuck.process_id)
-                pieces = [piece for piece in pieces if piece.process is not stuck]
-            self._processes.publish(*grown)
-            if pieces:
-                await asyncio.sleep(_FULL_S)
-
-
-def _write(pieces: Iterable[_Piece]) -> tuple[int, OSError | ValueError | None]:
-    """Write in order; return how many were written, and the error of the next one."""
-    count = 0
-    for piece in pieces:
-        files = piece.process.files
-        try:
-            if piece.data is None:
-                files.skip(piece.stream, piece.start, piece.end)
-            else:
-                files.append(piece.stream, piece.data, piece.end)
-        except (OSError, ValueError) as error:
-            return count, error
-        count += 1
-    return count, None

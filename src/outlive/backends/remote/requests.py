@@ -320,7 +320,7 @@ class NodeStarts:
             else:
                 self._processes.by_id.pop(process_id, None)  # nothing reports a process whose folder goes
                 await asyncio.to_thread(shutil.rmtree, process.folder, ignore_errors=True)
-            await self._processes.drop(process)
+            self._processes.drop(process)
             raise
         return StartOutcome(pid=process.pid, started_ns=process.started_ns, is_existing=not is_asked)
 
@@ -342,7 +342,7 @@ class NodeStarts:
         except OutliveError as error:
             await process.end_here("failed", error.message)
             self._processes.publish(process)
-            await self._processes.drop(process)
+            self._processes.drop(process)
 
     async def _ask(self, process: RemoteProcess) -> bool:
         """Ask the node for a start, once at a time for each process; return whether it was asked here.
@@ -350,10 +350,12 @@ class NodeStarts:
         Raises:
             OutliveError: What it says.
         """
-        node = self._requests.node
         async with process.beginning:
             if process.is_acknowledged:
                 return False
+            node, feed = self._requests.node, self._link.feed
+            if feed is None:
+                raise self._link.unavailable()
             if process.script is None:
                 process.script = await asyncio.to_thread(read_small, f"{process.folder}/script")
             words = execute_words(process.spec, process.script, process.secrets)
@@ -363,11 +365,21 @@ class NodeStarts:
                 # It counts what it runs, too, whichever server asks: it refuses what it has no room for.
                 words["needs"] = {"cpu": 0, **needs.amounts.view(), "wait": False}
             asked_ns = time.time_ns()  # by our clock: the node's may be another
-            async with self._link.asking():
-                answer = await node.execute(words, process_id=process.process_id)
+            try:
+                async with self._link.asking():
+                    subscription = feed.expect(process.process_id)
+                    answer = await node.execute(
+                        words, process_id=process.process_id, subscription=subscription
+                    )
+            except BaseException:
+                feed.leave(process.process_id)
+                raise
             process.acknowledge(int(answer["pid"] or 0), asked_ns)
-            await process.record_state()
-            return True
+        if process.is_unknown and feed.follows(process.process_id):
+            process.is_unknown = False
+            self._processes.publish(process)
+        await process.record_state()
+        return True
 
     async def _find_started(self, process: RemoteProcess) -> None:
         """See whether a start whose secrets are gone had arrived.

@@ -238,6 +238,7 @@ class Connection:
                 "max_line_bytes": self._settings.max_line_bytes,
                 "max_message_bytes": self._settings.max_message_bytes,
                 "reconnect_grace": self._settings.reconnect_grace_s,
+                "output_session": True,
                 "backend": self._engine.settings.containers.backend,
                 "scope": context.access.scope.name.lower(),
             },

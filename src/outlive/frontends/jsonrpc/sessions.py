@@ -201,6 +201,13 @@ class Sessions:
             self._open -= 1
             self._wait_for_return(session)
 
+    def subscriptions_of(self, session_id: str, principal: str) -> Subscriptions | None:
+        """Return what an open session of a principal is sent; None where there is none, or none any more."""
+        session = self._sessions.get(session_id)
+        if session is None or session.principal != principal or session.holder is None:
+            return None
+        return session.holder.subscriptions
+
     def announce(self, process_id: str, encode: Callable[[Cursor], bytes], *, but: Session) -> None:
         """Send news about a process to every other client that follows it."""
         for session in self._sessions.values():

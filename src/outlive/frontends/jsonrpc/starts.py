@@ -61,6 +61,12 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
         if params.raw:
             await context.engine.as_(context.owner()).read_raw(process.process_id, BEGINNING)
     result, record = _started(process)
+    # One that has just gone asks for the output itself when its client is back.
+    reader = (
+        context.subscriptions
+        if params.output_session is None
+        else context.sessions.subscriptions_of(params.output_session, session.principal)
+    )
     if is_repeated:
         result["repeated"] = True
     return Result(
@@ -70,7 +76,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
             if result["status"] == "queued"
             else encode_process_notification("started", record, cursor=str(BEGINNING)),
         ),
-        then=functools.partial(context.subscriptions.follow, process, BEGINNING, form),
+        then=None if reader is None else functools.partial(reader.follow, process, BEGINNING, form),
     )
 
 

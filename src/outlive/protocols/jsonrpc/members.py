@@ -283,6 +283,7 @@ class CapabilityMembers(TypedDict):
     max_line_bytes: int
     max_message_bytes: int
     reconnect_grace: float
+    output_session: bool
     backend: str
     scope: str
 

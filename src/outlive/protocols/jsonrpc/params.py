@@ -78,6 +78,12 @@ class ExecuteParams(StartOptions, kw_only=True, frozen=True):
     detach: Annotated[bool, Meta(description="It belongs to the principal, not to this session.")] = False
     concurrent: Annotated[bool, Meta(description="Another one of this session may run.")] = False
     output: Annotated[OutputMode, Meta(description="How its output is sent.")] = "lines"
+    output_session: Annotated[
+        str | None,
+        Meta(
+            description="Another open session of the same principal, which gets its output instead of this one."
+        ),
+    ] = None
     raw: Annotated[bool, Meta(description="Hide no secrets in it; needs the scope admin.")] = False
     max_line_bytes: Annotated[
         _LineBytes | None, Meta(description="Longer lines are cut when they are sent.")
