@@ -84,9 +84,6 @@ class _Feed:
         finally:
             self.follower.attach(self.started)
 
-    async def describe(self) -> None:
-        """It says nothing of its machine."""
-
     async def beat(self, *, answer_s: float) -> None:
         raise AssertionError(answer_s)
 

@@ -26,7 +26,7 @@ class DeclaredNodes:
         """Take over what was declared earlier."""
         for entry in await asyncio.to_thread(self._files.read):
             self.entries[entry.name] = entry
-            self._places.declare(entry)
+            self._places.nodes.declare(entry)
 
     async def keep(self, entry: NodeEntry) -> None:
         """Declare a node so from now on.
@@ -39,10 +39,10 @@ class DeclaredNodes:
         except OSError as error:
             raise LimitExceeded("disk_full", f"The node cannot be kept: {error.strerror}.") from error
         self.entries[entry.name] = entry
-        self._places.declare(entry)
+        self._places.nodes.declare(entry)
 
     async def drop(self, name: str) -> None:
         """Forget what was declared of a node."""
         await asyncio.to_thread(self._files.remove, name)
         self.entries.pop(name, None)
-        self._places.undeclare(name)
+        self._places.nodes.undeclare(name)

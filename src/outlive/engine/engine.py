@@ -46,6 +46,7 @@ from outlive.engine.recovery.upkeep import Upkeep
 from outlive.engine.reports import Reports
 from outlive.engine.services.services import Services
 from outlive.engine.settings import EngineSettings
+from outlive.engine.starts.admission import Admission
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.grants import Grants
 from outlive.engine.starts.name_holders import NameHolders, StartNames
@@ -247,6 +248,15 @@ class Engine:
             redaction=self.redaction,
             events=events,
         )
+        admission = Admission(
+            self._backend,
+            limits=self._limits,
+            pending=self._pending,
+            table=table,
+            changes=self._changes,
+            outcomes=outcomes,
+            placed=PlacedStarts(settings, self._preparation, self._places),
+        )
         self.queue = StartQueue(
             self._layout,
             self._backend,
@@ -257,7 +267,7 @@ class Engine:
             changes=self._changes,
             outcomes=outcomes,
             redaction=self.redaction,
-            placed=PlacedStarts(settings, self._preparation, self._places),
+            admission=admission,
         )
         self.reports = Reports(self._layout, self._registry, queries=self.queries, queue=self.queue)
         self._holders = NameHolders(self.queries, self.as_)

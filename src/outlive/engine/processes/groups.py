@@ -100,9 +100,9 @@ class PendingStarts:
         except OSError:
             _logger.exception("a file of a waiting command cannot be removed")
 
-    def spawn(self, deed: Coroutine[None, None, bool]) -> None:
-        """Carry out a deed, which must not raise."""
-        self._begin(deed)
+    def spawn(self, deed: Coroutine[None, None, bool]) -> bool:
+        """Carry out a deed, which must not raise; False: the engine is being closed."""
+        return self._begin(deed) is not None
 
     async def carry_out(self, deed: Coroutine[None, None, bool]) -> bool:
         """Return what a deed, which must not raise, returns; it goes on when the caller is cancelled.
@@ -239,10 +239,6 @@ class ConcurrencyLimits:
         """Admit none any more; what waits is found by the next server."""
         self._admission = None
         self._pending.close()
-
-    def limit_of(self, key: GroupKey) -> int | None:
-        """Return how many of a group run at once; None when there is no limit."""
-        return self._limits.get(key)
 
     async def set_limit(self, key: GroupKey, limit: int | None) -> None:
         """Change a group's limit; a higher one admits at once, a lower one ends no process.

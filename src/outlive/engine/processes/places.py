@@ -4,24 +4,24 @@ A process without `needs` has none and needs none. Every other one holds its pla
 main process has ended, and gives it back where its start is refused. On the engine's loop only.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from outlive.core.errors import InvalidRequest, LimitExceeded
 from outlive.core.needs import Needs
 from outlive.core.process import ProcessRecord
+from outlive.engine.processes.known_nodes import KnownNodes
 from outlive.engine.processes.process import Process
 from outlive.placement.contract import NodeRoom, Placement
-from outlive.placement.fleet import Demand, FleetNode
+from outlive.placement.fleet import Demand
 from outlive.placement.gpus import GpuShares
-from outlive.store.node_files import NodeEntry
-
-_REFUSED_S = 1.0
 
 
 class Places:
-    """Asks for places and keeps those that were given until they are taken."""
+    """Asks for places and keeps those that were given until they are taken.
+
+    Attributes:
+        nodes: On which machines there are any.
+    """
 
     def __init__(self, placement: Placement, *, gpus: Sequence[str] = ()) -> None:
         """Ask `placement`; nothing has a place yet. `gpus` are those of this machine, by the names that drivers take."""
@@ -30,12 +30,7 @@ class Places:
         self._given: dict[str, str] = {}
         self._waiting: dict[str, Process] = {}
         self._advance: Callable[[Process], None] | None = None
-        # Nodes as they describe themselves (closed while they are away), and as the operator declares them.
-        self._described: dict[str, FleetNode] = {}
-        self._declared: dict[str, NodeEntry] = {}
-        self._refusing: dict[str, int] = {}  # how many refusals of the last second there are of a node
-        for room in placement.rooms():
-            self._described[room.node.name] = room.node
+        self.nodes = KnownNodes(placement)
 
     def begin(self, advance: Callable[[Process], None]) -> None:
         """From now on `advance` is called with a process that waits, once it has a place."""
@@ -109,37 +104,12 @@ class Places:
         """Return the place that a process was given; None where it needs none, or has given it back."""
         return self._given.get(process.process_id)
 
-    def node_changed(self, node: FleetNode) -> None:
-        """Take over what a node has, and whether it is there."""
-        self._described[node.name] = node
-        self._apply(node.name)
-
-    def declare(self, entry: NodeEntry) -> None:
-        """Take over what the operator says of a node: fewer amounts, more labels, that it is to take no more."""
-        self._declared[entry.name] = entry
-        self._apply(entry.name)
-
-    def undeclare(self, name: str) -> None:
-        """Place nothing on a node any more that was removed."""
-        self._declared.pop(name, None)
-        self._described.pop(name, None)
-        self._placement.node_removed(name)
-
     def refused(self, process: Process) -> None:
-        """Give back a place that the node did not give after all: others have taken it, or it has just gone away.
-
-        For a second nothing more is placed there, so that not every command that waits is sent to it in vain.
-        """
+        """Give back a place that the node did not give after all: others have taken it, or it has just gone away."""
         name = self._given.get(process.process_id)
         if name is not None:
-            self._refusing[name] = self._refusing.get(name, 0) + 1
-            self._apply(name)
-            asyncio.get_running_loop().call_later(_REFUSED_S, self._ask_again, name)
+            self.nodes.refused(name)
         self.release(process)
-
-    def _ask_again(self, name: str) -> None:
-        self._refusing[name] -= 1
-        self._apply(name)
 
     def rooms(self) -> Sequence[NodeRoom]:
         """Return the machines that commands are placed on, and what is free there."""
@@ -157,13 +127,6 @@ class Places:
             if (needs := process.record.needs) is not None
             and not self._placement.is_possible(_demand(process.record, needs))
         ]
-
-    def _apply(self, name: str) -> None:
-        node, entry = self._described.get(name), self._declared.get(name)
-        if node is None:
-            return
-        node = node if entry is None else entry.applied(node)
-        self._placement.node_changed(replace(node, is_open=False) if self._refusing.get(name) else node)
 
     def adopt(self, process: Process) -> None:
         """Count a process that runs, or whose place was decided by an earlier server."""

@@ -226,7 +226,7 @@ class ChangeHandler:
     def node_changed(self, node: FleetNode | None, *, is_away: bool) -> None:
         """Let a node take what waits for a place, or nothing more while it is away."""
         if node is not None:
-            self._limits.places.node_changed(replace(node, is_open=node.is_open and not is_away))
+            self._limits.places.nodes.changed(replace(node, is_open=node.is_open and not is_away))
 
     def queued(self, process: Process) -> None:
         """Record and publish that a new process waits, for an approval or for its group's turn."""

@@ -4,24 +4,22 @@ How many of a group run is counted in `groups`, which machine has room in `place
 asked for runs is decided by `groups.PendingStarts`.
 """
 
-import asyncio
 import logging
 from dataclasses import replace
 
-from outlive.backends.contract import Backend, StartOutcome
+from outlive.backends.contract import Backend
 from outlive.core.command import Command
-from outlive.core.errors import BackendUnavailable, InvalidRequest, InvalidState, LimitExceeded, OutliveError
+from outlive.core.errors import InvalidRequest, InvalidState, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import Cause, State
-from outlive.core.location import ANY, Location
-from outlive.core.process import Owner, ProcessRecord
+from outlive.core.process import Owner
 from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
+from outlive.engine.starts.admission import Admission
 from outlive.engine.starts.approvals import ApprovalQueue
-from outlive.engine.starts.placed_starts import PlacedStarts, goes_elsewhere
 from outlive.operations.reports import GroupView
 from outlive.protocols.keeper import decode_spec
 from outlive.store.folder import base_record
@@ -29,13 +27,15 @@ from outlive.store.queue_store import WaitingCommand
 
 _logger = logging.getLogger(__name__)
 
-_RETRY_S = 1.0
-_OPEN = Location(kind="node", backend=ANY)
 _SECRETS_LOST = "Its secrets were in the server's memory only, and the server ended before its turn: it never ran (secrets_lost)."
 
 
 class StartQueue:
-    """The commands that wait. On the engine's loop only."""
+    """The commands that wait. On the engine's loop only.
+
+    Attributes:
+        admission: Starts what waits no more.
+    """
 
     def __init__(
         self,
@@ -49,10 +49,9 @@ class StartQueue:
         changes: ChangeHandler,
         outcomes: StartOutcomes,
         redaction: Redaction,
-        placed: PlacedStarts,
+        admission: Admission,
     ) -> None:
         """Take the parts; nothing is read before `open`."""
-        self._placed = placed
         self._layout = layout
         self._backend = backend
         self._limits = limits
@@ -62,6 +61,7 @@ class StartQueue:
         self._changes = changes
         self._outcomes = outcomes
         self._redaction = redaction
+        self.admission = admission
 
     async def set_limit(self, principal: str, group: str, limit: int | None) -> None:
         """Set how many of a group run at once, for good; None takes the limit away.
@@ -123,7 +123,7 @@ class StartQueue:
 
     def begin(self) -> None:
         """Start what the limits allow, now and from now on."""
-        self._limits.begin(self)
+        self._limits.begin(self.admission)
 
     async def first_state(self, command: Command, owner: Owner) -> State:
         """Set the limit of a command's group if it says one; return whether the command starts or waits for its turn."""
@@ -182,143 +182,3 @@ class StartQueue:
                 return False
             self._outcomes.never_started(process, cause=cause, error=note)
             return True
-
-    def ask_place(self, record: ProcessRecord) -> bool:
-        """Return whether a command that may start now has a place on a machine; it waits for one if it may.
-
-        Raises:
-            InvalidRequest: No machine could ever run it, and it does not wait.
-            LimitExceeded: `no_room`: no machine has room, and it does not wait.
-        """
-        return self._limits.places.ask(record)
-
-    def give_back(self, process: Process) -> None:
-        """Give a place back that a command was given and does not take."""
-        self._limits.places.release(process)
-
-    def place_of(self, process: Process) -> str | None:
-        """Return the machine that a command was given; None where it needs no place, or has none yet."""
-        return self._limits.places.node_of(process)
-
-    async def start_placed(self, process: Process, command: WaitingCommand) -> None:
-        """Start a command that has just got a place; where its machine refuses it after all, it waits for another one.
-
-        Raises:
-            OutliveError: What came of the start.
-
-        Cancellation: the start goes on.
-        """
-        self._table.processes.enter(process)
-        self._limits.enter(process)
-        self._pending.add(process, command)
-        errors: list[OutliveError] = []
-        await self._pending.carry_out(self._begin_placed(process, command, errors))
-        if errors:
-            raise errors[0]
-
-    async def _begin_placed(
-        self, process: Process, command: WaitingCommand, errors: list[OutliveError]
-    ) -> bool:
-        try:
-            failed = await self._ask(process, command)
-            self._pending.forget(process)
-        except _Moved:
-            failed = await self._queue_placed(process, command)
-        if failed is not None:
-            errors.append(failed)
-        return True
-
-    async def _queue_placed(self, process: Process, command: WaitingCommand) -> OutliveError | None:
-        """Let a command wait for another place that was to start at once; return why it cannot."""
-        self._open_again(process)
-        try:
-            await self._limits.wait_in_line(process, command)
-        except OutliveError as error:
-            self._outcomes.never_started(process, cause=Cause.NONE, error=error.message)
-            return error
-        self._changes.queued(process)
-        return None
-
-    def _open_again(self, process: Process) -> None:
-        """Give a place back that the machine did not give."""
-        self._limits.leave(process)
-        self._limits.places.refused(process)
-        process.status.queue_again()
-        process.place(_OPEN, process.record.cwd)
-
-    async def admit(self, process: Process, command: WaitingCommand) -> bool:
-        """Start a process whose turn it is, however long the keeper is away or the disk full; False: it waits for another place.
-
-        Asking twice starts nothing twice.
-        """
-        try:
-            await self._ask(process, command)
-        except _Moved:
-            if process.is_ended:
-                return True
-            self._open_again(process)
-            self._limits.rejoin(process, command, is_first=True)
-            self._limits.advance(process)
-            return False
-        return True
-
-    async def _ask(self, process: Process, command: WaitingCommand) -> OutliveError | None:
-        """Ask for a start until it is known what came of it; return why it was refused, None when it was not.
-
-        Raises:
-            _Moved: Its machine does not take it, and another one may.
-        """
-        decision = self._pending.decision_on(process)
-        answers: list[StartOutcome | OutliveError] = []
-        is_answered = asyncio.Event()
-
-        def settle(outcome: StartOutcome | OutliveError) -> None:
-            answers.append(outcome)
-            is_answered.set()
-            if isinstance(outcome, StartOutcome):
-                self._outcomes.settle(process, outcome)
-            elif not _passes(outcome) and not goes_elsewhere(process, outcome) and not decision.locked():
-                refuse(outcome)
-
-        def refuse(error: OutliveError) -> None:
-            if not process.is_ended:  # not when it was withdrawn, which is why it is refused
-                self._outcomes.never_started(process, cause=Cause.NONE, error=error.message)
-
-        while not process.is_ended:
-            try:
-                placed = await self._placed.at(self._limits.places.node_of(process), process, command)
-                await self._backend.start(
-                    placed.process_id,
-                    placed.spec,
-                    placed.script,
-                    settle=settle,
-                    secrets=placed.secrets,
-                    backend=process.location.backend,
-                )
-            except OutliveError as error:
-                answer: StartOutcome | OutliveError = error
-                if error.code == "start_unanswered":  # the node is asked until it answers
-                    await is_answered.wait()
-                    answer = answers[-1]
-                if isinstance(answer, StartOutcome):
-                    break
-                if goes_elsewhere(process, answer):
-                    raise _Moved from None
-                if _passes(answer):
-                    is_answered.clear()
-                    await asyncio.sleep(_RETRY_S)
-                    continue
-                async with decision:  # a withdrawal that has begun comes first
-                    refuse(answer)
-                return answer
-            break
-        return None
-
-
-class _Moved(Exception):
-    """A machine did not take a command that may run elsewhere."""
-
-
-def _passes(error: OutliveError) -> bool:
-    """Return whether a refusal says nothing about the command: what has waited for a turn waits until it is over."""
-    return isinstance(error, BackendUnavailable) or error.code in {"disk_full", "read_only"}

@@ -189,7 +189,11 @@ class Starts:
             approval=approval,
             hide=hide,
         )
-        if record.needs is not None and record.state is State.STARTING and not self._queue.ask_place(record):
+        if (
+            record.needs is not None
+            and record.state is State.STARTING
+            and not self._queue.admission.ask_place(record)
+        ):
             record = replace(record, state=State.QUEUED)
         limit = settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, folder, output_limit=limit, redaction=redaction)
@@ -210,15 +214,15 @@ class Starts:
             await self._owe_first(process, command.notify)
             await self._queue.put(process, described)
             return
-        if process.location.is_elsewhere and self._queue.place_of(process) != LOCAL:
+        if process.location.is_elsewhere and self._queue.admission.place_of(process) != LOCAL:
             slot.leave()
         if process.needs is not None:
             try:
                 await self._owe_first(process, command.notify)
             except BaseException:  # a cancelled start as well: it does not take its place
-                self._queue.give_back(process)
+                self._queue.admission.give_back(process)
                 raise
-            await self._queue.start_placed(process, described)
+            await self._queue.admission.start_placed(process, described)
             return
         self._table.processes.enter(process)
         if command.group is not None:

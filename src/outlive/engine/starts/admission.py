@@ -1,0 +1,226 @@
+"""`Admission`: starts commands whose turn has come, until it is known what came of it: here, or on the machine that has room.
+
+What waits for its turn is in `groups`, which machine has room is known to `places`, and where a start is described anew for its
+machine is `placed_starts`.
+"""
+
+import asyncio
+
+from outlive.backends.contract import Backend, StartOutcome
+from outlive.core.errors import BackendUnavailable, OutliveError
+from outlive.core.lifecycle import Cause
+from outlive.core.location import ANY, Location
+from outlive.core.process import ProcessRecord
+from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
+from outlive.engine.processes.process import Process
+from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
+from outlive.engine.starts.placed_starts import PlacedStarts, goes_elsewhere
+from outlive.store.queue_store import WaitingCommand
+
+_RETRY_S = 1.0
+_STOPPING = "The server is being stopped."
+_OPEN = Location(kind="node", backend=ANY)
+
+
+class Admission:
+    """Asks for starts that had to wait, or that need a place (see `groups.StartAdmission`). On the engine's loop only."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        limits: ConcurrencyLimits,
+        pending: PendingStarts,
+        table: ProcessTable,
+        changes: ChangeHandler,
+        outcomes: StartOutcomes,
+        placed: PlacedStarts,
+    ) -> None:
+        """Take the parts."""
+        self._backend = backend
+        self._limits = limits
+        self._pending = pending
+        self._table = table
+        self._changes = changes
+        self._outcomes = outcomes
+        self._placed = placed
+
+    def ask_place(self, record: ProcessRecord) -> bool:
+        """Return whether a command that may start now has a place on a machine; it waits for one if it may.
+
+        Raises:
+            InvalidRequest: No machine could ever run it, and it does not wait.
+            LimitExceeded: `no_room`: no machine has room, and it does not wait.
+        """
+        return self._limits.places.ask(record)
+
+    def give_back(self, process: Process) -> None:
+        """Give a place back that a command was given and does not take."""
+        self._limits.places.release(process)
+
+    def place_of(self, process: Process) -> str | None:
+        """Return the machine that a command was given; None where it needs no place, or has none yet."""
+        return self._limits.places.node_of(process)
+
+    async def start_placed(self, process: Process, command: WaitingCommand) -> None:
+        """Start a command that has just got a place; where its machine refuses it after all, it waits for another one.
+
+        Raises:
+            BackendUnavailable: `start_unanswered`: its node has not answered; the start goes on.
+            OutliveError: What came of the start.
+
+        Cancellation: the start goes on.
+        """
+        self._table.processes.enter(process)
+        self._limits.enter(process)
+        self._pending.add(process, command)
+        told: asyncio.Future[OutliveError | None] = asyncio.get_running_loop().create_future()
+        if not self._pending.spawn(self._begin_placed(process, command, told)):
+            raise BackendUnavailable("keeper_unavailable", _STOPPING)
+        if (failed := await told) is not None:
+            raise failed
+
+    async def _begin_placed(
+        self, process: Process, command: WaitingCommand, told: asyncio.Future[OutliveError | None]
+    ) -> bool:
+        failed: OutliveError | None = BackendUnavailable("keeper_unavailable", _STOPPING)
+        try:
+            try:
+                failed = await self._ask(process, command, told)
+                self._pending.forget(process)
+            except _Moved:
+                failed = await self._queue_placed(process, command)
+        finally:
+            if not told.done():
+                told.set_result(failed)
+        return True
+
+    async def _queue_placed(self, process: Process, command: WaitingCommand) -> OutliveError | None:
+        """Let a command wait for another place that was to start at once; return why it cannot."""
+        self._open_again(process)
+        try:
+            await self._limits.wait_in_line(process, command)
+        except OutliveError as error:
+            self._outcomes.never_started(process, cause=Cause.NONE, error=error.message)
+            return error
+        self._changes.queued(process)
+        return None
+
+    def _open_again(self, process: Process) -> None:
+        """Give a place back that the machine did not give."""
+        self._limits.leave(process)
+        self._limits.places.refused(process)
+        process.status.queue_again()
+        process.place(_OPEN, process.record.cwd)
+
+    async def admit(self, process: Process, command: WaitingCommand) -> bool:
+        """Start a process whose turn it is, however long the keeper is away or the disk full; False: it waits for another place.
+
+        Asking twice starts nothing twice.
+        """
+        try:
+            await self._ask(process, command)
+        except _Moved:
+            if process.is_ended:
+                return True
+            self._open_again(process)
+            self._limits.rejoin(process, command, is_first=True)
+            self._limits.advance(process)
+            return False
+        return True
+
+    async def _ask(
+        self,
+        process: Process,
+        command: WaitingCommand,
+        told: asyncio.Future[OutliveError | None] | None = None,
+    ) -> OutliveError | None:
+        """Ask for a start until it is known what came of it; return why it was refused, None when it was not.
+
+        A caller that waits for `told` is told meanwhile that a node does not answer.
+
+        Raises:
+            _Moved: Its machine does not take it, and another one may.
+        """
+        asked = _AskedStart(
+            process, told, decision=self._pending.decision_on(process), outcomes=self._outcomes
+        )
+        while not process.is_ended:
+            try:
+                placed = await self._placed.at(self._limits.places.node_of(process), process, command)
+                await self._backend.start(
+                    placed.process_id,
+                    placed.spec,
+                    placed.script,
+                    settle=asked.settle,
+                    secrets=placed.secrets,
+                    backend=process.location.backend,
+                )
+            except OutliveError as error:
+                answer = await asked.answer_behind(error)
+                if isinstance(answer, StartOutcome):
+                    break
+                if goes_elsewhere(process, answer):
+                    raise _Moved from None
+                if _passes(answer):
+                    asked.is_answered.clear()
+                    await asyncio.sleep(_RETRY_S)
+                    continue
+                async with asked.decision:  # a withdrawal that has begun comes first
+                    asked.refuse(answer)
+                return answer
+            break
+        return None
+
+
+class _Moved(Exception):
+    """A machine did not take a command that may run elsewhere."""
+
+
+def _passes(error: OutliveError) -> bool:
+    """Return whether a refusal says nothing about the command: what has waited for a turn waits until it is over."""
+    return isinstance(error, BackendUnavailable) or error.code in {"disk_full", "read_only"}
+
+
+class _AskedStart:
+    """A start that a backend was asked for, once or again, and what it has answered."""
+
+    def __init__(
+        self,
+        process: Process,
+        told: asyncio.Future[OutliveError | None] | None,
+        *,
+        decision: asyncio.Lock,
+        outcomes: StartOutcomes,
+    ) -> None:
+        self.decision = decision
+        self.is_answered = asyncio.Event()
+        self._process = process
+        self._told = told
+        self._outcomes = outcomes
+        self._answer: StartOutcome | OutliveError | None = None
+
+    def settle(self, outcome: StartOutcome | OutliveError) -> None:
+        """Take over what came of it (see `Backend.start`)."""
+        self._answer = outcome
+        self.is_answered.set()
+        if isinstance(outcome, StartOutcome):
+            self._outcomes.settle(self._process, outcome)
+        elif (
+            not _passes(outcome) and not goes_elsewhere(self._process, outcome) and not self.decision.locked()
+        ):
+            self.refuse(outcome)
+
+    def refuse(self, error: OutliveError) -> None:
+        """Record that it was refused; not when it was withdrawn, which is why it is refused."""
+        if not self._process.is_ended:
+            self._outcomes.never_started(self._process, cause=Cause.NONE, error=error.message)
+
+    async def answer_behind(self, error: OutliveError) -> StartOutcome | OutliveError:
+        """Return what an error says of the start: where its node has not answered, what that answers in the end."""
+        if error.code != "start_unanswered":
+            return error
+        if self._told is not None and not self._told.done():
+            self._told.set_result(error)
+        await self.is_answered.wait()  # the node is asked until it answers
+        return error if self._answer is None else self._answer
