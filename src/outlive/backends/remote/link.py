@@ -131,6 +131,7 @@ class NodeLink:
 
     async def run(self, follow: Callable[[NodeFeed], Awaitable[None]]) -> None:
         """Open a feed and have it followed, again and again, until cancelled."""
+        task = asyncio.current_task()
         while True:
             self._is_replaced.clear()
             connection = self.connection
@@ -138,6 +139,10 @@ class NodeLink:
                 await self._is_replaced.wait()
                 continue
             error = await self._follow_once(connection, follow)
+            # A task group that ends by an error of its own drops a cancellation that came at the same moment (Python 3.11): the
+            # node has hung up just when it was removed, and its removal would wait for this for ever.
+            if task is not None and task.cancelling():
+                return
             if self._is_replaced.is_set():
                 self._closed(_trouble(self.connection))
                 continue

@@ -1,0 +1,52 @@
+"""The connection to a node: it ends when it is told to, whatever happens at that moment."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from outlive.backends.remote.contract import NodeConnection, NodeFeed
+from outlive.backends.remote.link import NodeLink, Pauses
+from outlive.core.errors import BackendUnavailable
+
+pytestmark = pytest.mark.anyio
+
+
+class _Feed:
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class _Connection:
+    async def feed(self) -> _Feed:
+        """Return one at once."""
+        return _Feed()
+
+    async def reset(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_a_node_that_hangs_up_while_it_is_removed_holds_nothing_up(steps: int) -> None:
+    """The error of a task group of Python 3.11 took the place of the cancellation, and the removal waited for ever."""
+    hangs_up, is_followed = asyncio.Event(), asyncio.Event()
+
+    async def hear() -> None:
+        await hangs_up.wait()
+        raise BackendUnavailable("server_lost", "the node has hung up")
+
+    async def follow(_feed: NodeFeed) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(hear())
+            is_followed.set()
+            await asyncio.sleep(3600)
+
+    link = NodeLink("far", cast("NodeConnection", _Connection()), pauses=Pauses(longest_s=3600, first_s=3600))
+    async with asyncio.timeout(10):
+        running = asyncio.create_task(link.run(follow))
+        await is_followed.wait()
+        hangs_up.set()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.wait({running})
