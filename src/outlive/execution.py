@@ -177,7 +177,7 @@ class _NodeRoutes:
         if backend is None:
             backend = node_backend(name, self._settings, self._layout, entry=entry, joined=self._joined)
             self._backends[name] = backend
-            await routing.put(name, Route(kind="node", backend=backend, files=backend))
+            await routing.table.put(name, Route(kind="node", backend=backend, files=backend))
         else:
             way = way_to(name, self._settings, entry=entry, joined=self._joined)
             await backend.reconnect(way.connection, address=way.address, pauses=way.pauses)
@@ -185,7 +185,7 @@ class _NodeRoutes:
             self._joined.forget(name)
         if entry is None and name not in self.declared and not backend.nodes()[name].processes:
             del self._backends[name]
-            await routing.drop(name)
+            await routing.table.drop(name)
 
     def states(self) -> dict[str, NodeState]:
         return self._opened().nodes()
@@ -193,7 +193,7 @@ class _NodeRoutes:
     async def ask_files(
         self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
     ) -> Mapping[str, Any]:
-        return await self._opened().ask_files(name, method, params, data)
+        return await self._opened().table.ask_files(name, method, params, data)
 
     def _opened(self) -> Routing:
         if self.routing is None:

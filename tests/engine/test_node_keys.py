@@ -109,7 +109,7 @@ class Kills(RuleBasedStateMachine):
 
 TestKills = Kills.TestCase
 TestKills.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
-TestKills.pytestmark = [pytest.mark.promise("S4.12.nodes.joined.crash")]
+TestKills.pytestmark = [pytest.mark.promise("S4.12.nodes.joined.crash")]  # type: ignore[attr-defined] # as pytest reads it
 
 
 @pytest.fixture

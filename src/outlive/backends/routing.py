@@ -41,29 +41,39 @@ class Route:
     files: FilePlace | None = None
 
 
-class Routing:
-    """All places where commands run, behind one contract (see `Backend`)."""
+class RouteTable:
+    """The places by their names, opened and closed together; nodes come and go. On the event loop only.
 
-    def __init__(
-        self,
-        routes: Mapping[str, Route],
-        *,
-        located: Callable[[ProcessId], Location] = lambda _process_id: HERE,
-    ) -> None:
-        """Take the places by their names, this machine's first; nothing is opened.
+    Attributes:
+        local: This machine's keeper.
+    """
 
-        Args:
-            routes: One of them is "local": this machine's keeper.
-            located: Returns where a live process is.
-        """
+    def __init__(self, routes: Mapping[str, Route]) -> None:
+        """Take the places by their names, this machine's first; nothing is opened."""
         self._routes = dict(routes)
-        self._located = located
         self._listener: BackendListener | None = None
-        self._local = self._routes[LOCAL].backend
+        self.local = self._routes[LOCAL].backend
         # A backend may serve several names, as the keeper does containers.
         self._others = [
-            one for one in dict.fromkeys(route.backend for route in routes.values()) if one is not self._local
+            one for one in dict.fromkeys(route.backend for route in routes.values()) if one is not self.local
         ]
+
+    async def open(self, listener: BackendListener) -> None:
+        """Open all; when one cannot be opened, none is."""
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(self.local.close)
+            # First: when the keeper has reported all that lives here, what lives on nodes is known, too.
+            for other in self._others:
+                stack.push_async_callback(other.close)
+                await other.open(listener)
+            await self.local.open(listener)
+            stack.pop_all()
+            self._listener = listener
+
+    async def close(self) -> None:
+        """Close all."""
+        await self.local.close()
+        await asyncio.gather(*(other.close() for other in self._others))
 
     async def put(self, name: str, route: Route) -> None:
         """Serve a new name from now on by a backend, which is opened before it is asked for anything."""
@@ -94,10 +104,49 @@ class Routing:
             )
         return await route.files.ask_files(method, params, data)
 
+    def nodes(self) -> dict[str, NodeState]:
+        """Return what is known of the nodes."""
+        return {name: state for other in self._others for name, state in other.nodes().items()}
+
+    def route(self, name: str) -> Route:
+        """Return the place of a name.
+
+        Raises:
+            InvalidRequest: There is none of that name.
+        """
+        route = self._routes.get(name)
+        if route is None:
+            raise unknown_backend(name, self._routes)
+        return route
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all places, this machine first."""
         return tuple(self._routes)
+
+
+class Routing:
+    """All places where commands run, behind one contract (see `Backend`).
+
+    Attributes:
+        table: The places by their names.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        *,
+        located: Callable[[ProcessId], Location] = lambda _process_id: HERE,
+    ) -> None:
+        """Take the places by their names, this machine's first; nothing is opened.
+
+        Args:
+            routes: One of them is "local": this machine's keeper.
+            located: Returns where a live process is.
+        """
+        self.table = RouteTable(routes)
+        self._local = self.table.local
+        self._located = located
 
     def kind_of(self, backend: str) -> Kind:
         """Return what kind of place is meant by a name.
@@ -105,24 +154,15 @@ class Routing:
         Raises:
             InvalidRequest: There is none of that name.
         """
-        return self._route(backend).kind
+        return self.table.route(backend).kind
 
     async def open(self, listener: BackendListener) -> None:
         """Connect to the keeper; nodes are looked for meanwhile, and their processes are known from their folders."""
-        async with contextlib.AsyncExitStack() as stack:
-            stack.push_async_callback(self._local.close)
-            # First: when the keeper has reported all that lives here, what lives on nodes is known, too.
-            for other in self._others:
-                stack.push_async_callback(other.close)
-                await other.open(listener)
-            await self._local.open(listener)
-            stack.pop_all()
-            self._listener = listener
+        await self.table.open(listener)
 
     async def close(self) -> None:
         """Disconnect from all; what runs goes on."""
-        await self._local.close()
-        await asyncio.gather(*(other.close() for other in self._others))
+        await self.table.close()
 
     async def start(
         self,
@@ -141,7 +181,7 @@ class Routing:
             OutliveError: As `Backend.start`; and what making its container ready raises.
         """
         try:
-            route = self._route(backend)
+            route = self.table.route(backend)
             if route.ready is not None:
                 await route.ready(decode_spec(spec, with_command=False).container)
         except OutliveError as error:
@@ -202,19 +242,8 @@ class Routing:
 
     def nodes(self) -> dict[str, NodeState]:
         """Return what is known of the nodes."""
-        return {name: state for other in self._others for name, state in other.nodes().items()}
-
-    def _route(self, name: str) -> Route:
-        """Return the place of a name.
-
-        Raises:
-            InvalidRequest: There is none of that name.
-        """
-        route = self._routes.get(name)
-        if route is None:
-            raise unknown_backend(name, self._routes)
-        return route
+        return self.table.nodes()
 
     def _of(self, process_id: ProcessId) -> Backend:
         """Return the backend that has a process."""
-        return self._route(self._located(process_id).backend).backend
+        return self.table.route(self._located(process_id).backend).backend

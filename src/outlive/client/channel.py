@@ -292,17 +292,10 @@ class ClientConnection:
             request_id, text = self._conversation.ask_attach(process_id, cursor, raw=raw, beside=beside)
         return await self._settle(request_id, text, answer_s)
 
-    def expect(self, process_id: str) -> None:
-        """Pass on messages about a process from now on, beside all others: its start, over another connection, asks for them."""
-        self._conversation.attached.add(process_id)
-
-    def follows(self, process_id: str) -> bool:
-        """Return whether messages about a process are passed on."""
-        return process_id in self._conversation.attached
-
-    def leave(self, process_id: str) -> None:
-        """Pass on no more messages about a process."""
-        self._conversation.attached.discard(process_id)
+    @property
+    def followed(self) -> set[str]:
+        """The ids of the processes whose messages are passed on; one whose start asks for them is added by its caller."""
+        return self._conversation.attached
 
     async def listen(self, params: Mapping[str, object], *, answer_s: float) -> None:
         """Receive events from now on, and no process's output; messages that were not taken yet are dropped.

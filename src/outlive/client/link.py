@@ -183,6 +183,7 @@ class Link:
         self,
         method: str,
         params: Mapping[str, object],
+        data: bytes | memoryview = b"",
         *,
         is_repeatable: bool = True,
         answer_s: float = ANSWER_S,
@@ -192,6 +193,7 @@ class Link:
         Args:
             method: Its method, as in docs/jsonrpc.md.
             params: Its parameters.
+            data: Bytes behind it, where the method takes any.
             is_repeatable: Whether doing it twice is as good as once.
             answer_s: Seconds that an answer may take.
 
@@ -202,24 +204,9 @@ class Link:
         """
 
         async def ask(channel: ClientConnection) -> Mapping[str, Any]:
-            return await channel.request(method, params, answer_s=answer_s)
-
-        return await self._over(ask, method, is_repeatable=is_repeatable)
-
-    async def request_bytes(
-        self,
-        method: str,
-        params: Mapping[str, object],
-        data: bytes | memoryview,
-        *,
-        answer_s: float = ANSWER_S,
-    ) -> Mapping[str, Any]:
-        """Send a repeatable request with bytes behind it, and return its result; see `request`."""
-
-        async def ask(channel: ClientConnection) -> Mapping[str, Any]:
             return await channel.answer_to(await channel.send(method, params, data), answer_s=answer_s)
 
-        return await self._over(ask, method, is_repeatable=True)
+        return await self._over(ask, method, is_repeatable=is_repeatable)
 
     async def write(self, process_id: str, data: memoryview, *, answer_s: float = ANSWER_S) -> int:
         """Write the beginning of `data` to a process's input and return how many bytes that was.

@@ -83,17 +83,17 @@ class AsyncFeed:
         hello = self._channel.hello
         if not hello.has_output_session:
             return {}
-        self._channel.expect(process_id)
+        self._channel.followed.add(process_id)
         asked: dict[str, object] = {"output": "binary", "output_session": hello.session_id}
         return asked | {"raw": True} if self.is_raw else asked
 
     def follows(self, process_id: str) -> bool:
         """Return whether a process's output comes over this connection."""
-        return self._channel.follows(process_id)
+        return process_id in self._channel.followed
 
     def leave(self, process_id: str) -> None:
         """Pass on nothing more about a process."""
-        self._channel.leave(process_id)
+        self._channel.followed.discard(process_id)
 
     async def listen(self) -> None:
         """Receive what changes processes from now on.
@@ -245,7 +245,7 @@ class NodeClient:
         """
         if method == "file_read":
             params = {**params, "encoding": "binary"}
-        return await self._bulk.request_bytes(method, params, data, answer_s=_ANSWER_S)
+        return await self._bulk.request(method, params, data, answer_s=_ANSWER_S)
 
     async def write(self, process_id: str, data: memoryview) -> int:
         """Write the beginning of `data` to a process's input, as large a piece as the node takes, and return its size.

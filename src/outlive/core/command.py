@@ -126,6 +126,13 @@ class Sandbox:
         """Return it as every frontend shows it."""
         return {"profile": self.profile.value, "features": list(self.features)}
 
+    @classmethod
+    def decode(cls, view: object) -> "Sandbox":
+        """Return the one that `view` described; anything else stands for none."""
+        if not isinstance(view, dict):
+            return cls()
+        return cls(profile=Profile(str(view["profile"])), features=tuple(map(str, view["features"])))
+
 
 UNBOUND = Sandbox()
 

@@ -3,7 +3,7 @@
 `TerminalNote` is what the record of a process holds if the process is a terminal.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +12,8 @@ TerminalState = Literal["ready", "busy", "closed", "unknown"]
 Waiting = Literal["none", "input", "password"]
 Form = Literal["raw", "clean", "screen"]
 ShellKind = Literal["bash", "zsh", "fish", "sh"]  # "sh": every other one
+
+_SHELLS: Mapping[str, ShellKind] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
 
 ENGINE: Target = "engine"  # a shell on a pseudo-terminal of outlive: durable, its output captured
 VSCODE: Target = "vscode"  # a terminal in a connected VS Code
@@ -24,6 +26,18 @@ class TerminalNote:
     name: str
     key: str
     shell: ShellKind
+
+    def encode(self) -> dict[str, str]:
+        """Return what is stored of it."""
+        return {"name": self.name, "key": self.key, "shell": self.shell}
+
+    @classmethod
+    def decode(cls, kept: object) -> "TerminalNote | None":
+        """Return what `encode` described; None for a process that is no terminal."""
+        if not isinstance(kept, dict):
+            return None
+        shell = _SHELLS.get(str(kept["shell"]), "sh")
+        return cls(name=str(kept["name"]), key=str(kept["key"]), shell=shell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

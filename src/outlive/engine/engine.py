@@ -46,11 +46,10 @@ from outlive.engine.recovery.upkeep import Upkeep
 from outlive.engine.reports import Reports
 from outlive.engine.services.services import Services
 from outlive.engine.settings import EngineSettings
-from outlive.engine.starts.admission import Admission
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.grants import Grants
 from outlive.engine.starts.name_holders import NameHolders, StartNames
-from outlive.engine.starts.names import CommandIds, ShortIds, StartKeys
+from outlive.engine.starts.names import CommandIds
 from outlive.engine.starts.notice_requests import NoticeRequests
 from outlive.engine.starts.placed_starts import PlacedStarts
 from outlive.engine.starts.preparation import Preparation
@@ -58,7 +57,6 @@ from outlive.engine.starts.standing_approvals import StandingApprovals
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.engine.starts.starts import Starts
 from outlive.engine.starts.typed_lines import TypedLines
-from outlive.files.wall import Wall
 from outlive.keeper.common.disk import Reserve, probe
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
@@ -143,14 +141,8 @@ class Engine:
         self._make_starts()
         questions = self.questions
         self.controls = Controls(backend, settings, queue=self.queue, questions=questions, events=self.events)
-        self.files = Copies(
-            Wall([settings.state_dir], settings.own_files),
-            home=settings.environment.get("HOME", "/"),
-            nodes=routes,
-            lookup=self.lookup,
-            lines=self.typed_lines,
-            events=self.events,
-        )
+        lookup, lines = self.lookup, self.typed_lines
+        self.files = Copies(settings, routes, lookup=lookup, lines=lines, events=self.events)
         self.bulk = BulkControls(self.controls, self._processes, reconciliation=self.reconciliation)
         self.services = Services(
             ServiceFiles(self._layout, fit=Reserve(root).fit),
@@ -223,7 +215,7 @@ class Engine:
 
     def _make_starts(self) -> None:
         """Make what starts commands, or lets them wait until they may start."""
-        settings, table, events = self.settings, self._table, self.events
+        settings, table, events, registry = self.settings, self._table, self.events, self._registry
         policing = Policing(settings.policy, environment=self.environment)
         self._preparation = Preparation(settings, self.sandboxes, queries=self.queries, backend=self._backend)
         self.typed_lines = TypedLines(settings, policing, preparation=self._preparation, events=events)
@@ -248,15 +240,6 @@ class Engine:
             redaction=self.redaction,
             events=events,
         )
-        admission = Admission(
-            self._backend,
-            limits=self._limits,
-            pending=self._pending,
-            table=table,
-            changes=self._changes,
-            outcomes=outcomes,
-            placed=PlacedStarts(settings, self._preparation, self._places),
-        )
         self.queue = StartQueue(
             self._layout,
             self._backend,
@@ -267,7 +250,7 @@ class Engine:
             changes=self._changes,
             outcomes=outcomes,
             redaction=self.redaction,
-            admission=admission,
+            placed=PlacedStarts(settings, self._preparation, self._places),
         )
         self.reports = Reports(self._layout, self._registry, queries=self.queries, queue=self.queue)
         self._holders = NameHolders(self.queries, self.as_)
@@ -276,12 +259,7 @@ class Engine:
             self._backend,
             preparation=self._preparation,
             reconciliation=self.reconciliation,
-            names=StartNames(
-                self._ids,
-                ShortIds(self._registry, self.queries),
-                StartKeys(self.queries),
-                self._holders,
-            ),
+            names=StartNames.of(self._registry, self.queries, command_ids=self._ids, holders=self._holders),
             queue=self.queue,
             approvals=self.approvals,
             table=table,

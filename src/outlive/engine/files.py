@@ -28,6 +28,7 @@ from outlive.core.location import LOCAL, Location
 from outlive.core.process import Owner
 from outlive.engine.lookup import Asker, Lookup
 from outlive.engine.processes.event_publisher import EventPublisher
+from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.typed_lines import TypedLines
 from outlive.files.root import FileRoot, TooEarly
 from outlive.files.wall import Wall
@@ -85,17 +86,16 @@ class Copies:
 
     def __init__(
         self,
-        wall: Wall,
-        *,
-        home: str,
+        settings: EngineSettings,
         nodes: FileNodes,
+        *,
         lookup: Lookup,
         lines: TypedLines,
         events: EventPublisher,
     ) -> None:
-        """Take what is refused, where relative paths begin, and what is asked about places, callers and lists."""
-        self._wall = wall
-        self._home = os.fsencode(home)
+        """Take where relative paths begin and what is refused, and what is asked about places, callers and lists."""
+        self._wall = Wall([settings.state_dir], settings.own_files)
+        self._home = os.fsencode(settings.environment.get("HOME", "/"))
         self._nodes = nodes
         self._lookup = lookup
         self._lines = lines

@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from outlive.core.command import ApprovalState, Grant, Profile
+from outlive.core.command import ApprovalState, Profile, Sandbox
 from outlive.core.cursor import Cursor
 from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId
@@ -30,13 +30,14 @@ from outlive.core.needs import Needs
 from outlive.core.process import Owner, ProcessRecord, StartOrigin
 from outlive.core.redactions import redacted_member
 from outlive.core.spec import CALLER_ENVIRONMENT, Spec
+from outlive.core.terminal import TerminalNote
 from outlive.policy.standing_approvals import decode_standing, encode_standing
 from outlive.protocols.frames import COPIED, ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import decode_spec
 from outlive.protocols.trace_context import valid_traceparent
 from outlive.store.end_sentences import NEVER_RAN, WAS_COPIED, ended_sentence, with_loss, with_missing
 from outlive.store.retention import BootTime
-from outlive.store.rows import StoredProcess, at_time, encode_terminal, read_sandbox, read_terminal, to_ns
+from outlive.store.rows import StoredProcess, at_time, encode_grant, read_grant, to_ns
 
 _FILE = "labels"
 UNFILTERED = (
@@ -135,10 +136,10 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
         "tags": dict(record.tags),
         "group": record.group,
         **({} if record.approval is None else {"approval": _encode_approval(record.approval)}),
-        **({} if record.grant is None else {"grant": _encode_grant(record.grant)}),
+        **({} if record.grant is None else {"grant": encode_grant(record.grant)}),
         **({"sandbox": record.sandbox.view()} if record.sandbox.profile is not Profile.OPEN else {}),
         **({} if record.location == HERE else {"location": record.location.encode()}),
-        **({} if record.terminal is None else {"terminal": encode_terminal(record.terminal)}),
+        **({} if record.terminal is None else {"terminal": record.terminal.encode()}),
         **({} if record.needs is None else {"needs": record.needs.view()}),
         **redacted_member(record.redacted),
     }
@@ -242,10 +243,10 @@ def base_record(spec: Spec, process_id: ProcessId, changed: ChangedLabels | None
         group=group,
         command_id=_text(meta.get("command_id")),
         approval=_approval(meta.get("approval")),
-        grant=_grant(meta.get("grant")),
-        sandbox=read_sandbox(meta.get("sandbox")),
+        grant=read_grant(meta.get("grant")),
+        sandbox=Sandbox.decode(meta.get("sandbox")),
         secret_names=tuple(name for name in spec.secrets if name != CALLER_ENVIRONMENT),
-        terminal=read_terminal(meta.get("terminal")),
+        terminal=TerminalNote.decode(meta.get("terminal")),
         location=Location.decode(meta.get("location")),
         needs=Needs.decode(meta.get("needs")),
         redacted=_number(meta, "redacted"),
@@ -253,22 +254,6 @@ def base_record(spec: Spec, process_id: ProcessId, changed: ChangedLabels | None
         number=_number(meta, "number") or None,
         key=_text(meta.get("key")),
         name=name,
-    )
-
-
-def _encode_grant(grant: Grant) -> dict[str, object]:
-    expires_ns = None if grant.expires_at is None else to_ns(grant.expires_at)
-    return {"scope": grant.scope, "sha256": grant.digest, "expires_ns": expires_ns}
-
-
-def _grant(meta: object) -> Grant | None:
-    if not isinstance(meta, dict):
-        return None
-    expires_ns = meta.get("expires_ns")
-    return Grant(
-        scope=str(meta["scope"]),
-        digest=str(meta["sha256"]),
-        expires_at=at_time(expires_ns) if isinstance(expires_ns, int) else None,
     )
 
 

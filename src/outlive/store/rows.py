@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from outlive.core.command import Profile, Sandbox
+from outlive.core.command import Grant, Profile, Sandbox
 from outlive.core.cursor import Cursor
 from outlive.core.errors import StoreCorrupt
 from outlive.core.identity import ProcessId
@@ -16,7 +16,7 @@ from outlive.core.lifecycle import NOT_ENDED, Cause, State
 from outlive.core.location import HERE, Location
 from outlive.core.needs import Needs
 from outlive.core.process import Owner, ProcessRecord, StartOrigin, check_tags
-from outlive.core.terminal import ShellKind, TerminalNote
+from outlive.core.terminal import TerminalNote
 from outlive.store.retention import BootTime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -24,7 +24,6 @@ _MICROSECOND = timedelta(microseconds=1)
 _NOT_ENDED = ", ".join(f"'{state.value}'" for state in sorted(NOT_ENDED))
 _MOST_NS = 2**63 - 1  # in the year 2262
 _UNCOUNTED = -1  # in `lost_bytes`: output is lost, and it is not known how much
-_SHELLS: Mapping[str, ShellKind] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
 
 
 def at_time(ns: int) -> datetime:
@@ -42,24 +41,21 @@ def bounded_ns(moment: datetime) -> int:
     return max(-_MOST_NS // 2, min(to_ns(moment), _MOST_NS))
 
 
-def read_sandbox(view: object) -> Sandbox:
-    """Return the sandbox that `Sandbox.view` described; anything else stands for none."""
-    if not isinstance(view, dict):
-        return Sandbox()
-    return Sandbox(profile=Profile(str(view["profile"])), features=tuple(map(str, view["features"])))
+def encode_grant(grant: Grant) -> dict[str, object]:
+    """Return what is stored of a token of a command's own."""
+    expires_ns = None if grant.expires_at is None else to_ns(grant.expires_at)
+    return {"scope": grant.scope, "sha256": grant.digest, "expires_ns": expires_ns}
 
 
-def encode_terminal(note: TerminalNote) -> dict[str, str]:
-    """Return what is stored of a terminal."""
-    return {"name": note.name, "key": note.key, "shell": note.shell}
-
-
-def read_terminal(kept: object) -> TerminalNote | None:
-    """Return the terminal that `encode_terminal` described; None for a process that is no terminal."""
-    if not isinstance(kept, dict):
+def read_grant(meta: object) -> Grant | None:
+    """Return what `encode_grant` described; None where there is none."""
+    if not isinstance(meta, dict):
         return None
-    return TerminalNote(
-        name=str(kept["name"]), key=str(kept["key"]), shell=_SHELLS.get(str(kept["shell"]), "sh")
+    expires_ns = meta.get("expires_ns")
+    return Grant(
+        scope=str(meta["scope"]),
+        digest=str(meta["sha256"]),
+        expires_at=at_time(expires_ns) if isinstance(expires_ns, int) else None,
     )
 
 
@@ -173,7 +169,7 @@ class StoredProcess:
             _text(record.group),
             json.dumps(record.sandbox.view()) if record.sandbox.profile is not Profile.OPEN else None,
             json.dumps(record.secret_names) if record.secret_names else None,
-            json.dumps(encode_terminal(record.terminal)) if record.terminal is not None else None,
+            json.dumps(record.terminal.encode()) if record.terminal is not None else None,
             None if record.location == HERE else json.dumps(record.location.encode()),
             None if self.ended_boot is None else self.ended_boot.boot_id,
             None if self.ended_boot is None else self.ended_boot.boottime_ns,
@@ -230,9 +226,9 @@ class StoredProcess:
             tags=tags,
             group=row.text("group_name"),
             command_id=row.text("command_id"),
-            sandbox=read_sandbox(json.loads(row.text("sandbox") or "null")),
+            sandbox=Sandbox.decode(json.loads(row.text("sandbox") or "null")),
             secret_names=tuple(json.loads(row.text("secret_names") or "[]")),
-            terminal=read_terminal(json.loads(row.text("terminal") or "null")),
+            terminal=TerminalNote.decode(json.loads(row.text("terminal") or "null")),
             location=_location(row.text("location")),
             needs=Needs.decode(json.loads(row.text("needs") or "null")),
             redacted=row.count("redacted"),

@@ -149,29 +149,11 @@ class RemoteBackend:
 
     async def observe(self, process_ids: Sequence[ProcessId], *, has_stdin: bool) -> list[Observation]:  # noqa: ARG002 - the node knows
         """Have the node look at each."""
-        return list(await asyncio.gather(*map(self._observe, process_ids)))
-
-    async def _observe(self, process_id: ProcessId) -> Observation:
-        """Have the node look at the tree; nothing while it is away."""
-        try:
-            view = await self._requests.over(lambda node: node.get(process_id, stats=True))
-        except OutliveError:
-            return NOTHING
-        if (seen := view.stats) is None:
-            return NOTHING
-        return Observation(
-            pids=seen.pids,
-            threads=seen.threads,
-            cpu_s=seen.cpu_s,
-            memory_bytes=seen.memory_bytes,
-            ports=seen.ports,
-            waiting=cast("Waiting", seen.waiting or "no"),
-            is_at_prompt=seen.is_at_prompt,
-        )
+        return list(await asyncio.gather(*(_observed(self._requests, one) for one in process_ids)))
 
     async def input_wait(self, process_id: ProcessId) -> InputWait | None:
         """Have the node look; None while it is away."""
-        seen = await self._observe(process_id)
+        seen = await _observed(self._requests, process_id)
         return None if seen.waiting == "no" else InputWait(kind=seen.waiting, is_at_prompt=seen.is_at_prompt)
 
     async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
@@ -209,3 +191,22 @@ class RemoteBackend:
             processes=len(self._processes.by_id),
         )
         return {self._name: state}
+
+
+async def _observed(requests: NodeRequests, process_id: ProcessId) -> Observation:
+    """Have the node look at the tree; nothing while it is away."""
+    try:
+        view = await requests.over(lambda node: node.get(process_id, stats=True))
+    except OutliveError:
+        return NOTHING
+    if (seen := view.stats) is None:
+        return NOTHING
+    return Observation(
+        pids=seen.pids,
+        threads=seen.threads,
+        cpu_s=seen.cpu_s,
+        memory_bytes=seen.memory_bytes,
+        ports=seen.ports,
+        waiting=cast("Waiting", seen.waiting or "no"),
+        is_at_prompt=seen.is_at_prompt,
+    )

@@ -140,11 +140,6 @@ class Process:
         return self.status.pid or None
 
     @property
-    def approval(self) -> ApprovalState | None:
-        """What policy asked a person about; None when it asked no person."""
-        return self._base.approval
-
-    @property
     def group(self) -> str | None:
         """The group that it counts for; None when it is in none."""
         return self._base.group

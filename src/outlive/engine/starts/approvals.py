@@ -88,7 +88,7 @@ class ApprovalDeadlines:
         self._is_open = False
 
     def _wind(self, process: Process) -> None:
-        approval = process.approval
+        approval = process.record.approval
         if approval is None:
             raise AssertionError("a process that waits here has an approval")
         rest_s = max(0.0, (to_ns(approval.expires_at) - time.time_ns()) / 1e9)
@@ -204,7 +204,7 @@ class ApprovalQueue:
             raise InvalidState("approval_changed", text, details=details)
         if always and waiting is not None:
             # First, so that a crash behind it loses no yes.
-            await self._standing.give(process.approval, by=by)
+            await self._standing.give(process.record.approval, by=by)
         await self._carry_out(process, "approved", by=by)
 
     async def deny(self, process: Process, *, by: str, reason: str = "") -> None:
@@ -308,7 +308,7 @@ class ApprovalQueue:
     async def _admit_approved(self, process: Process, *, by: str) -> bool:
         """Put down that a process is approved, then let it take its turn; False when the disk is full."""
         waiting = self._deadlines.step_out(process)
-        approval = process.approval
+        approval = process.record.approval
         if waiting is None or approval is None:
             raise AssertionError("a process that is approved has waited for it")
         approved = replace(approval, approved_by=by)

@@ -16,6 +16,7 @@ from outlive.core.process import Owner
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
 from outlive.engine.starts.names import CommandIds, Place, ShortIds, StartKeys, WordLocks
+from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter
 
 _NOTE = "Replaced by a start of the same name."
@@ -100,3 +101,11 @@ class StartNames:
     short_ids: ShortIds
     keys: StartKeys
     holders: NameHolders
+
+    @classmethod
+    def of(
+        cls, registry: Registry, queries: Queries, *, command_ids: CommandIds, holders: NameHolders
+    ) -> "StartNames":
+        """Return those of a registry's processes."""
+        short_ids = ShortIds(registry, queries)
+        return cls(command_ids=command_ids, short_ids=short_ids, keys=StartKeys(queries), holders=holders)

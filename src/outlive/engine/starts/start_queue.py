@@ -20,6 +20,7 @@ from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
 from outlive.engine.starts.admission import Admission
 from outlive.engine.starts.approvals import ApprovalQueue
+from outlive.engine.starts.placed_starts import PlacedStarts
 from outlive.operations.reports import GroupView
 from outlive.protocols.keeper import decode_spec
 from outlive.store.folder import base_record
@@ -49,7 +50,7 @@ class StartQueue:
         changes: ChangeHandler,
         outcomes: StartOutcomes,
         redaction: Redaction,
-        admission: Admission,
+        placed: PlacedStarts,
     ) -> None:
         """Take the parts; nothing is read before `open`."""
         self._layout = layout
@@ -61,7 +62,15 @@ class StartQueue:
         self._changes = changes
         self._outcomes = outcomes
         self._redaction = redaction
-        self.admission = admission
+        self.admission = Admission(
+            backend,
+            limits=limits,
+            pending=pending,
+            table=table,
+            changes=changes,
+            outcomes=outcomes,
+            placed=placed,
+        )
 
     async def set_limit(self, principal: str, group: str, limit: int | None) -> None:
         """Set how many of a group run at once, for good; None takes the limit away.
