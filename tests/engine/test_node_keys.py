@@ -107,9 +107,8 @@ class Kills(RuleBasedStateMachine):
             self._folder.cleanup()
 
 
-TestKills = Kills.TestCase
+TestKills = pytest.mark.promise("S4.12.nodes.joined.crash")(Kills.TestCase)
 TestKills.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
-TestKills.pytestmark = [pytest.mark.promise("S4.12.nodes.joined.crash")]  # type: ignore[attr-defined] # as pytest reads it
 
 
 @pytest.fixture
