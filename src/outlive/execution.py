@@ -66,7 +66,7 @@ def engine_and_containers(
             # The one table of places: name, kind, and the backend that serves it.
             LOCAL: Route(kind="local", backend=local),
             DOCKER: Route(kind="container", backend=local, ready=containers.ready),
-            **{name: Route(kind="node", backend=node, files=node) for name, node in nodes.items()},
+            **{name: Route(kind="node", backend=node) for name, node in nodes.items()},
         },
         located=located,
     )
@@ -177,7 +177,7 @@ class _NodeRoutes:
         if backend is None:
             backend = node_backend(name, self._settings, self._layout, entry=entry, joined=self._joined)
             self._backends[name] = backend
-            await routing.table.put(name, Route(kind="node", backend=backend, files=backend))
+            await routing.table.put(name, Route(kind="node", backend=backend))
         else:
             way = way_to(name, self._settings, entry=entry, joined=self._joined)
             await backend.reconnect(way.connection, address=way.address, pauses=way.pauses)
@@ -193,7 +193,7 @@ class _NodeRoutes:
     async def ask_files(
         self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
     ) -> Mapping[str, Any]:
-        return await self._opened().table.ask_files(name, method, params, data)
+        return await self._backends[name].ask_files(method, params, data)
 
     def _opened(self) -> Routing:
         if self.routing is None:

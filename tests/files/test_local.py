@@ -35,7 +35,9 @@ def test_the_same_copy_again_sends_nothing(client: Client, tmp_path: Path) -> No
     assert (again.sent_bytes, again.files, again.links) == (0, 0, 0)
     assert state_of(tmp_path / "copy") == before
     (source / "a.txt").write_text("other\n")
-    assert client.files.copy(source, tmp_path / "copy").files == 1
+    os.utime(source / "a.txt", ns=(5, 5))
+    (source / "deep" / "007").write_text("other\n")  # its folder keeps its time, at both ends
+    assert client.files.copy(source, tmp_path / "copy").files == 2
     assert state_of(tmp_path / "copy") == state_of(source)
 
 

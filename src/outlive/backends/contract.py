@@ -8,7 +8,7 @@ What `Backend.control` carries out is a value of `core.controls`. Pure.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from outlive.core.controls import Operation
 from outlive.core.errors import InvalidRequest, OutliveError
@@ -60,22 +60,6 @@ class BackendListener(Protocol):
 
     def ring(self, bells: Iterable[Bell]) -> None:
         """Take over the newest states of processes."""
-
-
-class FilePlace(Protocol):
-    """A place on another machine, whose files are copied by asking it (`operations.files`)."""
-
-    async def ask_files(
-        self, method: str, params: Mapping[str, Any], data: bytes | memoryview
-    ) -> Mapping[str, Any]:
-        """Return the answer to a method about files; `data` are the bytes of a piece that is written.
-
-        The bytes of a piece that is read are the answer's member `data`.
-
-        Raises:
-            OutliveError: What the other side says.
-            BackendUnavailable: It does not answer.
-        """
 
 
 class BackendSite(Protocol):
@@ -161,10 +145,6 @@ class Backend(BackendSite, Protocol):
 
     async def input_wait(self, process_id: ProcessId) -> InputWait | None:
         """Return what a live process with an input waits for; None when it waits for none. As `observe`, and cheaper."""
-
-
-class NodeBackend(Backend, FilePlace, Protocol):
-    """Another server as a place of execution."""
 
 
 def unknown_backend(name: str, known: Iterable[str]) -> InvalidRequest:

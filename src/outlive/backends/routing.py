@@ -8,16 +8,8 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from outlive.backends.contract import (
-    Backend,
-    BackendListener,
-    FilePlace,
-    NodeState,
-    StartOutcome,
-    unknown_backend,
-)
+from outlive.backends.contract import Backend, BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.core.controls import Operation
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId
@@ -32,13 +24,12 @@ _CANCELLED = "The caller left before its container was ready: it never ran."
 class Route:
     """A name under which commands ask for a place: its kind, the backend that starts them, and what comes before.
 
-    `ready` is awaited with the spec's container before `backend` is asked. `files`: the place has files of its own.
+    `ready` is awaited with the spec's container before `backend` is asked.
     """
 
     kind: Kind
     backend: Backend
     ready: Callable[[str], Awaitable[None]] | None = None
-    files: FilePlace | None = None
 
 
 class RouteTable:
@@ -88,21 +79,6 @@ class RouteTable:
         if old is not None:
             self._others.remove(old.backend)
             await old.backend.close()
-
-    async def ask_files(
-        self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
-    ) -> Mapping[str, Any]:
-        """Have a node answer about its files (see `FilePlace`).
-
-        Raises:
-            InvalidRequest: There is no node of that name.
-        """
-        route = self._routes.get(name)
-        if route is None or route.files is None:
-            raise unknown_backend(
-                name, [one for one, known in self._routes.items() if known.files is not None]
-            )
-        return await route.files.ask_files(method, params, data)
 
     def nodes(self) -> dict[str, NodeState]:
         """Return what is known of the nodes."""

@@ -183,19 +183,19 @@ class Link:
         self,
         method: str,
         params: Mapping[str, object],
-        data: bytes | memoryview = b"",
         *,
         is_repeatable: bool = True,
         answer_s: float = ANSWER_S,
+        data: bytes | memoryview = b"",
     ) -> Mapping[str, Any]:
         """Send a request and return its result, over as many connections as it takes.
 
         Args:
             method: Its method, as in docs/jsonrpc.md.
             params: Its parameters.
-            data: Bytes behind it, where the method takes any.
             is_repeatable: Whether doing it twice is as good as once.
             answer_s: Seconds that an answer may take.
+            data: Bytes that go along, where the method takes any.
 
         Raises:
             BackendUnavailable: `server_lost`: whether the request was done is not known (never for repeatable ones);

@@ -245,7 +245,7 @@ class NodeClient:
         """
         if method == "file_read":
             params = {**params, "encoding": "binary"}
-        return await self._bulk.request(method, params, data, answer_s=_ANSWER_S)
+        return await self._bulk.request(method, params, answer_s=_ANSWER_S, data=data)
 
     async def write(self, process_id: str, data: memoryview) -> int:
         """Write the beginning of `data` to a process's input, as large a piece as the node takes, and return its size.

@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar, assert_never
 
 import msgspec
 
-from outlive.core.errors import InvalidRequest, InvalidState, LimitExceeded, OutliveError
+from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.events import AuditEvent
 from outlive.core.file_words import name_bytes, shown_name, wire_name
 from outlive.core.location import LOCAL, Location
@@ -50,7 +50,8 @@ _T = TypeVar("_T")
 Members = Mapping[str, Any]
 
 _RESTED_S = 600.0  # a caller that has asked nothing for so long is gone
-_MOST_OPEN = 64  # of one principal; each holds a descriptor
+# Of one principal; each holds a descriptor. One more closes the one that has rested longest: its caller opens it again, if it still lives.
+_MOST_OPEN = 64
 _THREADS = 4  # slow disks keep no other work of the server waiting, which has threads of its own
 _EARLY_S = 20.0  # how long a piece waits for the one before it, which is on its way over the same connection
 _LOOK_AGAIN_S = 1.0  # another connection may have brought that one
@@ -111,12 +112,9 @@ class Copies:
             AccessDenied: `path_refused`.
             InvalidState: `file_missing`, `file_failed`.
             InvalidRequest: The place is none, or is not decided yet.
-            LimitExceeded: `copy_limit`.
             BackendUnavailable: The node does not answer.
         """
-        self._close_rested()
-        if sum(one.by.principal == by.principal for one in self._open.values()) >= _MOST_OPEN:
-            raise LimitExceeded("copy_limit", f"{_MOST_OPEN} copies of this caller are open.")
+        self._close_rested(by.principal)
         location, path = await self._place(by, asked)
         word = f"{location.backend}:{shown_name(path)}"
         words = ["outlive", "cp", *((".", word) if asked.write else (word, "."))]
@@ -273,7 +271,11 @@ class Copies:
         entry = await self._aside(lambda: root.place(asked.name, asked.key, **msgspec.structs.asdict(seal)))
         return {"size": entry["size"]}
 
-    def _close_rested(self) -> None:
+    def _close_rested(self, principal: str) -> None:
+        """Close what has rested too long, and of too many of one principal the one that has rested longest."""
+        own = [name for name, one in self._open.items() if one.by.principal == principal]
+        if len(own) >= _MOST_OPEN:
+            self._close(min(own, key=lambda name: self._open[name].used_at))
         latest = time.monotonic() - _RESTED_S
         for name in [name for name, one in self._open.items() if one.used_at < latest]:
             self._close(name)

@@ -87,7 +87,7 @@ class FileRoot:
                     names = (os.fsencode(entry.name) for entry in found)
                     later = (one for one in names if one > name_bytes(after) and not is_part(one))
                     page = heapq.nsmallest(PAGE + 1, later)
-                entries = [self._entry_of(opened, one) for one in page[:PAGE]]
+                entries = [_entry_of(opened, one) for one in page[:PAGE]]
             finally:
                 os.close(opened)
         return {
@@ -131,7 +131,7 @@ class FileRoot:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fd = os.open(part_name(last, key), flags, 0o600, dir_fd=folder)
             try:
-                self._check_part(fd, folder, last)
+                _check_part(fd, folder, last, self._wall)
                 size = os.fstat(fd).st_size
                 if size < offset:
                     raise TooEarly(size)
@@ -162,7 +162,7 @@ class FileRoot:
             InvalidState: `file_changed`: it is not what was meant to be copied; it is removed.
         """
         with self._at(name) as (folder, last):
-            self._check_replaced(folder, last, name)
+            _check_replaced(folder, last, name, self._wall)
             part = part_name(last, key)
             try:
                 fd = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -172,7 +172,7 @@ class FileRoot:
                     return entry
                 raise
             try:
-                self._check_part(fd, folder, last)
+                _check_part(fd, folder, last, self._wall)
                 if os.fstat(fd).st_size != size or (sha256 is not None and _sha256(fd) != sha256):
                     os.unlink(part, dir_fd=folder)
                     text = f"{shown_name(name) or 'The file'} did not arrive as it was sent."
@@ -203,7 +203,7 @@ class FileRoot:
     def make_link(self, name: str, target: str, *, mtime_ns: int) -> Members:
         """Make a symbolic link, in the place of a file or link of that name."""
         with self._at(name) as (folder, last):
-            self._check_replaced(folder, last, name)
+            _check_replaced(folder, last, name, self._wall)
             part = part_name(last, "0" * 16)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=folder)
@@ -255,33 +255,37 @@ class FileRoot:
                 if fd >= 0:
                     os.close(fd)
 
-    def _entry_of(self, folder: int, name: bytes) -> Members | None:
-        try:
-            fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-        except FileNotFoundError:
-            return None
-        try:
-            return _entry(wire_name(name), fd, os.fstat(fd))
-        finally:
-            os.close(fd)
 
-    def _check_part(self, fd: int, folder: int, last: bytes) -> None:
-        """Refuse what has an unfinished file's name and is none of ours: a FIFO, a file of another user, one with a second name."""
-        found = os.fstat(fd)
-        self._wall.check(fd, found, parent=folder, name=last)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != os.geteuid():
-            text = f"{shown_name(wire_name(last))} cannot be written: something else has the name of its unfinished file."
-            raise InvalidState("file_failed", text)
+def _entry_of(folder: int, name: bytes) -> Members | None:
+    """Return an entry of an opened folder, None where it has gone."""
+    try:
+        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    try:
+        return _entry(wire_name(name), fd, os.fstat(fd))
+    finally:
+        os.close(fd)
 
-    def _check_replaced(self, folder: int, last: bytes, name: str) -> None:
-        """Refuse to replace what is neither a file nor a link, or what the wall refuses."""
-        self._wall.check_name(folder, last)
-        try:
-            with looked_at(folder, last, self._wall) as (_, found):
-                _check_kind(found, name, "file", "link")
-        except InvalidState as error:
-            if error.code != "file_missing":
-                raise
+
+def _check_part(fd: int, folder: int, last: bytes, wall: Wall) -> None:
+    """Refuse what has an unfinished file's name and is none of ours: a FIFO, a file of another user, one with a second name."""
+    found = os.fstat(fd)
+    wall.check(fd, found, parent=folder, name=last)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != os.geteuid():
+        text = f"{shown_name(wire_name(last))} cannot be written: something else has the name of its unfinished file."
+        raise InvalidState("file_failed", text)
+
+
+def _check_replaced(folder: int, last: bytes, name: str, wall: Wall) -> None:
+    """Refuse to replace what is neither a file nor a link, or what the wall refuses."""
+    wall.check_name(folder, last)
+    try:
+        with looked_at(folder, last, wall) as (_, found):
+            _check_kind(found, name, "file", "link")
+    except InvalidState as error:
+        if error.code != "file_missing":
+            raise
 
 
 @contextmanager

@@ -155,7 +155,7 @@ class FileClose(msgspec.Struct, kw_only=True, frozen=True):
 FileAsked = FileLook | FileListing | FileRead | FileDigest | FileWrite | FileMake | FileDrop
 
 
-class FileEntry(AnswerMembers, kw_only=True, frozen=True):
+class FileView(AnswerMembers, kw_only=True, frozen=True):
     """A file, folder or link."""
 
     name: str
@@ -171,19 +171,19 @@ class FileOpened(AnswerMembers, kw_only=True, frozen=True):
 
     copy: Annotated[str, Meta(description="Names it in every further request.")]
     place: Annotated[str, Meta(description="The machine: `local` or a node.")]
-    entry: Annotated[FileEntry | None, Meta(description="What is there; null where nothing is.")]
+    entry: Annotated[FileView | None, Meta(description="What is there; null where nothing is.")]
 
 
 class FileFound(AnswerMembers, kw_only=True, frozen=True):
     """What has a name, null where nothing has."""
 
-    entry: FileEntry | None
+    entry: FileView | None
 
 
 class FilePage(AnswerMembers, kw_only=True, frozen=True):
     """Entries of a folder, in the order of their names' bytes."""
 
-    entries: list[FileEntry]
+    entries: list[FileView]
     after: Annotated[str | None, Meta(description="Where the next page begins; null at the end.")]
 
 

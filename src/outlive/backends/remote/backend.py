@@ -176,7 +176,13 @@ class RemoteBackend:
     async def ask_files(
         self, method: str, params: Mapping[str, Any], data: bytes | memoryview
     ) -> Mapping[str, Any]:
-        """Have the node answer about its files (see `FilePlace`)."""
+        """Return the node's answer to a method about its files (`operations.files`).
+
+        `data` are the bytes of a piece that is written; those of one that is read are the answer's member `data`.
+
+        Raises:
+            OutliveError: What the node says, in its own words.
+        """
         return await self._requests.files(method, params, data)
 
     def nodes(self) -> dict[str, NodeState]:

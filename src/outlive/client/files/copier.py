@@ -7,16 +7,15 @@ what this one brings is compared the same way when it is on the disk. Whatever e
 What cannot be copied is left out and counted, and the copy goes on; what ends it is a lost connection, or a copy that the server has closed.
 """
 
-import hashlib
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from outlive.client.files.ends import FileEnd, Pending
-from outlive.client.files.stream import AT_ONCE, check_unchanged, key_of, seal_of, send_stream
+from outlive.client.files.ends import FileEnd
+from outlive.client.files.pipeline import Pipeline
+from outlive.client.files.stream import key_of, same_beginning, seal_of, send_stream
 from outlive.core.errors import InvalidState, OutliveError
-from outlive.core.file_words import DIGEST_BYTES, PIECE_BYTES, name_bytes, shown_name
+from outlive.core.file_words import PIECE_BYTES, name_bytes, shown_name
 
 Members = Mapping[str, Any]
 
@@ -64,11 +63,11 @@ class Copier:
         self._target = target
         self._tally = tally
         self._compares = compares
+        self._is_single = source.entry is None or source.entry["kind"] != "folder"
         self._progress = progress
-        self._reads: deque[tuple[str, Members, Pending]] = deque()
-        # With the size of a file that is whole with it; None for everything else.
-        self._writes: deque[tuple[str, int | None, Pending]] = deque()
+        self._pipeline = Pipeline(source, target, arrived=self._file_arrived, leave_out=self._leave_out)
         self._settles: list[tuple[str, Members]] = []
+        self._begun = 0  # entries of which something is written at the target
 
     async def run(self) -> None:
         """Copy everything.
@@ -84,7 +83,7 @@ class Copier:
             await self._tree(entry)
         else:
             await self._one("", entry, self._target.entry)
-            await self._drain()
+            await self._pipeline.drain()
 
     async def _tree(self, root: Members) -> None:
         is_new = await self._begin_root()
@@ -96,7 +95,7 @@ class Copier:
             is_made = there is None or not is_there or there["mode"] & _FILLED != _FILLED
             if name and is_made and not await self._made_folder(name):
                 continue
-            has_written = self._tally.sent_bytes, self._tally.files, self._tally.links
+            begun = self._begun
             try:
                 async for inner, old in self._pairs(name, is_there=is_there):
                     path = f"{name}/{inner['name']}" if name else inner["name"]
@@ -107,20 +106,20 @@ class Copier:
             except OutliveError as error:
                 self._leave_out(name, error)
                 continue
-            is_touched = has_written != (self._tally.sent_bytes, self._tally.files, self._tally.links)
+            is_touched = begun != self._begun
             self._tally.folders += 1
             if name and (there is None or is_made or is_touched or _looks(there) != _looks(entry)):
                 self._settles.append((name, entry))
-        await self._drain()
+        await self._pipeline.drain()
         for name, entry in reversed(
             self._settles
         ):  # a folder behind what is in it: a new entry changes its time
             await self._settle(name, entry)
-        await self._drain()
+        await self._pipeline.drain()
         if is_new:
             await self._target.drop(_MARK, _MARK_KEY)
             await self._settle("", root)
-            await self._drain()
+            await self._pipeline.drain()
 
     async def _begin_root(self) -> bool:
         """Make the target's folder; tell whether this copy, or an earlier one that was cut, has made it."""
@@ -160,16 +159,16 @@ class Copier:
             elif entry["kind"] != "file":
                 text = f"{shown_name(name) or 'It'} is a socket, FIFO or device, which is not copied."
                 raise InvalidState("file_failed", text)
-            elif await self._is_there(name, entry, there):
+            elif _seems_same(entry, there) and (not self._compares or await self._is_same(name, entry)):
                 self._tally.kept += 1
                 self._progress(entry["size"])
                 if there is not None and there["mode"] != entry["mode"]:
                     await self._settle(name, entry)
             elif entry["size"] <= PIECE_BYTES:
-                self._reads.append((name, entry, await self._source.read(name, 0, PIECE_BYTES)))
-                if len(self._reads) >= AT_ONCE:
-                    await self._take_read()
+                self._begun += 1
+                await self._pipeline.send(name, entry)
             else:
+                self._begun += 1
                 await self._large(name, entry)
         except OutliveError as error:
             self._leave_out(name, error)
@@ -179,80 +178,31 @@ class Copier:
             self._tally.kept += 1
             return
         self._tally.links += 1
+        self._begun += 1
         making = await self._target.make(name, "link", key="", seal=seal_of(entry), target=entry["target"])
-        await self._wait_for(name, None, making)
+        await self._pipeline.wait_for(name, None, making)
 
-    async def _is_there(self, name: str, entry: Members, there: Members | None) -> bool:
-        if there is None or there["kind"] != "file":
-            return False
-        if (there["size"], there["mtime_ns"]) != (entry["size"], entry["mtime_ns"]):
-            return False
-        return not self._compares or await self._same(name, entry["size"], key="") == entry["size"]
-
-    async def _same(self, name: str, size: int, *, key: str) -> int:
-        """Return how many bytes at the beginning of both files are known to be the same, up to `size`."""
-        done = 0
-        while done < size:
-            length = min(DIGEST_BYTES, size - done)
-            asked = await self._target.digest(name, done, length, key)
-            own = await (await self._source.digest(name, done, length, "")).result()
-            other = await asked.result()
-            if (own["sha256"], own["length"]) != (other["sha256"], other["length"]) or own[
-                "length"
-            ] != length:
-                break
-            done += length
-        return done
+    async def _is_same(self, name: str, entry: Members) -> bool:
+        size: int = entry["size"]
+        return await same_beginning(self._source, self._target, name, size, key="") == size
 
     async def _settle(self, name: str, entry: Members) -> None:
         settling = await self._target.make(name, "settled", key="", seal=seal_of(entry), target="")
-        await self._wait_for(name, None, settling)
+        await self._pipeline.wait_for(name, None, settling)
 
-    async def _take_read(self) -> None:
-        """Take the oldest small file that was asked for, and send it on."""
-        name, entry, pending = self._reads.popleft()
-        try:
-            found = await pending.result()
-            data = found["data"]
-            check_unchanged(name, entry, found, is_whole=len(data) == entry["size"])
-            seal = seal_of(entry, hashlib.sha256(data).hexdigest())
-            writing = await self._target.write(name, key_of(entry), 0, data, cut=True, seal=seal)
-        except OutliveError as error:
-            self._leave_out(name, error)
-            return
-        await self._wait_for(name, entry["size"], writing)
-
-    async def _wait_for(self, name: str, size: int | None, pending: Pending) -> None:
-        self._writes.append((name, size, pending))
-        if len(self._writes) >= AT_ONCE:
-            await self._take_write()
-
-    async def _take_write(self) -> None:
-        name, size, pending = self._writes.popleft()
-        try:
-            await pending.result()
-        except OutliveError as error:
-            self._leave_out(name, error)
-            return
-        if size is not None:
-            self._tally.files += 1
-            self._arrived(size)
+    def _file_arrived(self, size: int) -> None:
+        self._tally.files += 1
+        self._arrived(size)
 
     def _arrived(self, size: int) -> None:
         self._tally.sent_bytes += size
         self._progress(size)
 
-    async def _drain(self) -> None:
-        while self._reads:
-            await self._take_read()
-        while self._writes:
-            await self._take_write()
-
     async def _large(self, name: str, entry: Members) -> None:
         """Copy a file in pieces."""
         key, size = key_of(entry), entry["size"]
         part = await (await self._target.digest(name, 0, 0, key)).result()
-        begin = await self._same(name, min(part["size"], size), key=key)
+        begin = await same_beginning(self._source, self._target, name, min(part["size"], size), key=key)
         self._progress(begin)
         await send_stream(
             self._source,
@@ -273,13 +223,16 @@ class Copier:
         Raises:
             OutliveError: It is about the whole copy.
         """
-        if error.code in _COPY_ENDS or not (name or self._source.entry is None or self._is_folder):
+        if error.code in _COPY_ENDS or self._is_single:
             raise error
         self._tally.left_out.append((name, error))
 
-    @property
-    def _is_folder(self) -> bool:
-        return self._source.entry is not None and self._source.entry["kind"] == "folder"
+
+def _seems_same(entry: Members, there: Members | None) -> bool:
+    """Tell whether a file is there with the same size and time."""
+    if there is None or there["kind"] != "file":
+        return False
+    return bool((there["size"], there["mtime_ns"]) == (entry["size"], entry["mtime_ns"]))
 
 
 async def _entries(end: FileEnd, name: str) -> AsyncIterator[Members]:

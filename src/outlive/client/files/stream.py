@@ -32,7 +32,7 @@ class _Written(NamedTuple):
     ends: _Stretch | None
 
 
-class _Sums:
+class _StretchSums:
     """The SHA-256 of each stretch of what passes."""
 
     def __init__(self, begin: int, size: int) -> None:
@@ -77,7 +77,7 @@ async def send_stream(
         InvalidState: `file_changed`: it is not what it was when the copy began.
     """
     size, key, asked, written = entry["size"], key_of(entry), begin, begin
-    sums = _Sums(begin, size)
+    sums = _StretchSums(begin, size)
     reads: deque[tuple[int, Pending]] = deque()
     writes: deque[_Written] = deque()
     checks: deque[tuple[_Stretch, Pending]] = deque()
@@ -117,6 +117,23 @@ async def _take(
     if (stretch := piece.ends) is None:
         return []
     return [(stretch, await target.digest(name, stretch.begin, stretch.length, key))]
+
+
+async def same_beginning(source: FileEnd, target: FileEnd, name: str, size: int, *, key: str) -> int:
+    """Return how many bytes at the beginning of both files are the same, in whole stretches, of `size` at most.
+
+    With a `key` it is the target's unfinished file.
+    """
+    done = 0
+    while done < size:
+        length = min(DIGEST_BYTES, size - done)
+        asked = await target.digest(name, done, length, key)
+        own = await (await source.digest(name, done, length, "")).result()
+        other = await asked.result()
+        if (own["sha256"], own["length"]) != (other["sha256"], other["length"]) or own["length"] != length:
+            break
+        done += length
+    return done
 
 
 def key_of(entry: Members) -> str:

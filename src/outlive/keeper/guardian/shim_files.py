@@ -27,7 +27,7 @@ def read_whole(path: bytes) -> bytes:
 
 
 def open_empty(path: bytes) -> int:
-    """Open a file that is nearly always empty or missing (`files.write_prepared` says why without O_TRUNC)."""
+    """Open a file that is nearly always empty or missing (`common.files.write_prepared` says why without O_TRUNC)."""
     fd = os.open(path, _CREATE, 0o600)
     if os.lseek(fd, 0, 2):
         os.ftruncate(fd, 0)

@@ -1,0 +1,113 @@
+"""How much of a file a copy holds, counted at ends that only pretend to have gigabytes."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from outlive.client.files.copier import Copier, CopyTally
+from outlive.client.files.ends import Pending
+from outlive.client.runtime import run
+from outlive.core.errors import InvalidState
+from outlive.core.file_words import PIECE_BYTES
+
+Members = Mapping[str, Any]
+_SIZE = 300 * PIECE_BYTES + 1
+_ZEROS = bytes(PIECE_BYTES)
+_FILE = {"name": "", "kind": "file", "size": _SIZE, "mode": 0o600, "mtime_ns": 1, "target": None}
+
+
+class Count:
+    """How many pieces are under way, and how many were at most."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.now = self.most = 0
+
+    def begin(self) -> None:
+        """One more."""
+        self.now += 1
+        self.most = max(self.most, self.now)
+
+
+class Counted:
+    """A piece that is under way until its result is taken."""
+
+    def __init__(self, count: Count, answer: Members) -> None:
+        """Count it."""
+        count.begin()
+        self._count, self._answer = count, answer
+
+    async def result(self) -> Members:
+        """Count it no more."""
+        self._count.now -= 1
+        return self._answer
+
+
+class PretendedEnd:
+    """An end whose file is all zeros."""
+
+    def __init__(self, entry: Members | None, count: Count, *, lies: bool = False) -> None:
+        """Take what is there."""
+        self.entry, self._count, self._lies = entry, count, lies
+        self.there = 0
+        self.made: list[str] = []
+        self.dropped = 0
+
+    async def page(self, name: str, after: str) -> Members:
+        """Never asked of a file."""
+        raise AssertionError((name, after))
+
+    async def read(self, name: str, offset: int, limit: int) -> Pending:
+        """Return zeros."""
+        data = _ZEROS if limit == PIECE_BYTES else bytes(limit)
+        assert limit <= PIECE_BYTES
+        return Counted(self._count, {"size": _SIZE, "mtime_ns": 1, "data": data, "name": name, "at": offset})
+
+    async def digest(self, name: str, offset: int, length: int, key: str) -> Pending:
+        """Return the digest of zeros, or a wrong one."""
+        hashed = hashlib.sha256(b"" if self._lies else bytes(length)).hexdigest()
+        size = self.there if key else _SIZE
+        return Counted(
+            Count(), {"size": size, "length": length, "sha256": hashed, "name": name, "at": offset}
+        )
+
+    async def write(
+        self, name: str, key: str, offset: int, data: bytes, *, cut: bool, seal: Members | None
+    ) -> Pending:
+        """Take a piece."""
+        assert (offset, cut, seal) == (self.there, False, None)
+        self.there += len(data)
+        return Counted(self._count, {"size": self.there, "name": name, "key": key})
+
+    async def make(self, name: str, kind: str, *, key: str, seal: Members | None, target: str) -> Pending:
+        """Give it its name."""
+        self.made.append(kind)
+        return Counted(Count(), {"entry": (name, key, seal, target)})
+
+    async def drop(self, name: str, key: str) -> None:
+        """Remove the unfinished file."""
+        self.dropped += len(name + key) > 0
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.promise("S0.19.copy_bounds")
+def test_a_large_file_has_a_bounded_number_of_pieces_under_way() -> None:
+    count, tally = Count(), CopyTally()
+    source, target = PretendedEnd(_FILE, count), PretendedEnd(None, count)
+    run(Copier(source, target, tally).run())
+    assert (target.there, tally.sent_bytes, target.made) == (_SIZE, _SIZE, ["file"])
+    assert 20 <= count.most <= 24  # a long line is full, and memory is not
+    assert count.now == 0
+
+
+@pytest.mark.promise("S0.19.copy_resumed")
+def test_a_file_that_arrives_otherwise_gets_no_name() -> None:
+    source, target = PretendedEnd(_FILE, Count()), PretendedEnd(None, Count(), lies=True)
+    with pytest.raises(InvalidState) as refusal:
+        run(Copier(source, target, CopyTally()).run())
+    assert refusal.value.code == "file_changed"
+    assert (target.made, target.dropped) == ([], 1)
