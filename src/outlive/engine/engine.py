@@ -259,7 +259,7 @@ class Engine:
             self._backend,
             preparation=self._preparation,
             reconciliation=self.reconciliation,
-            names=StartNames.of(self._registry, self.queries, command_ids=self._ids, holders=self._holders),
+            names=StartNames.of(registry, self.queries, command_ids=self._ids, holders=self._holders),
             queue=self.queue,
             approvals=self.approvals,
             table=table,

@@ -83,6 +83,7 @@ class RemoteBackend:
         self._tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
         task = self._tasks.create_task(self._link.run(self._follower.follow), name=f"node {self._name}")
         self._stack.callback(task.cancel)
+        self._stack.callback(self._link.shut)
 
     async def reconnect(self, connection: NodeConnection | None, *, address: str, pauses: Pauses) -> None:
         """Reach the node otherwise from now on, or (None) not any more; its processes stay known.

@@ -68,6 +68,7 @@ class NodeLink:
         self.connection = connection
         self._is_replaced = asyncio.Event()
         self._attempt: asyncio.Timeout | None = None
+        self._is_shut = False
         self.pauses = pauses
         self._pause_s = pauses.first_s
 
@@ -129,9 +130,12 @@ class NodeLink:
         if old is not None:
             await old.close()
 
+    def shut(self) -> None:
+        """Look for the node no more once the feed of now has ended; the task of `run` is cancelled as well."""
+        self._is_shut = True
+
     async def run(self, follow: Callable[[NodeFeed], Awaitable[None]]) -> None:
         """Open a feed and have it followed, again and again, until cancelled."""
-        task = asyncio.current_task()
         while True:
             self._is_replaced.clear()
             connection = self.connection
@@ -141,7 +145,7 @@ class NodeLink:
             error = await self._follow_once(connection, follow)
             # A task group that ends by an error of its own drops a cancellation that came at the same moment (Python 3.11): the
             # node has hung up just when it was removed, and its removal would wait for this for ever.
-            if task is not None and task.cancelling():
+            if self._is_shut:
                 return
             if self._is_replaced.is_set():
                 self._closed(_trouble(self.connection))
