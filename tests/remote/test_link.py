@@ -48,5 +48,34 @@ async def test_a_node_that_hangs_up_while_it_is_removed_holds_nothing_up(steps: 
         hangs_up.set()
         for _ in range(steps):
             await asyncio.sleep(0)
+        link.end()
+        running.cancel()
+        await asyncio.wait({running})
+
+
+async def test_a_node_is_looked_for_again_after_a_group_that_failed_while_it_ended() -> None:
+    """Such a group leaves its own cancellation counted (Python 3.11): that is nobody's wish to end."""
+    follows: list[int] = []
+    is_enough = asyncio.Event()
+
+    async def hear() -> None:
+        await asyncio.sleep(0)
+        raise BackendUnavailable("server_lost", "the node has hung up")
+
+    async def follow(_feed: NodeFeed) -> None:
+        follows.append(1)
+        if len(follows) == 3:
+            is_enough.set()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(hear())
+
+    link = NodeLink(
+        "far", cast("NodeConnection", _Connection()), pauses=Pauses(first_s=0.001, longest_s=0.001)
+    )
+    async with asyncio.timeout(10):
+        running = asyncio.create_task(link.run(follow))
+        await is_enough.wait()
+        assert link.is_away
+        link.end()
         running.cancel()
         await asyncio.wait({running})
