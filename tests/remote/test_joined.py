@@ -1,5 +1,6 @@
 """A node that dials in: it joins with a code, runs commands as any other, and is lost by no crash and no cut on either side."""
 
+import contextlib
 import json
 import os
 import signal
@@ -198,6 +199,29 @@ def test_a_killed_server_of_a_node_comes_back_without_any_client(joined: JoinedP
             assert process.wait().exit_code == 5
         finally:
             stop_server(joined.far.state_dir)
+
+
+@pytest.mark.promise("S4.12.nodes.joined")
+def test_a_machine_is_a_node_of_several_servers_and_joins_again_under_its_name(tmp_path: Path) -> None:
+    """Two servers of one host get names of their own; what one of them starts is not seen by the other."""
+    with contextlib.ExitStack() as stack:
+        far = stack.enter_context(OutliveServer(tmp_path / "far"))
+        nears = [stack.enter_context(OutliveServer(tmp_path / f"near{number}")) for number in range(2)]
+        second = f"127.0.0.1-{nears[1].port}"
+        own = stack.enter_context(Client(far.state_dir, start_server=False))
+        for near in (*nears, nears[1]):
+            own.fleet.join(near.url, invited(near))
+        assert [one["name"] for one in own.fleet.list()["gateways"]] == ["127.0.0.1", second]
+        own.fleet.leave("127.0.0.1")
+        own.fleet.join(nears[1].url, invited(nears[1]))  # its name stays, and so does what belongs to it
+        assert [one["name"] for one in own.fleet.list()["gateways"]] == [second]
+        own.fleet.join(nears[0].url, invited(nears[0]))
+        for near in nears:
+            wait_until(lambda near=near: node_state(near)["state"] == "connected")  # type: ignore[misc] # bound now
+            with Client(near.state_dir, start_server=False) as client:
+                assert output_of(client.start("echo here", backend="far"))[0] == b"here\n"
+                assert len(client.list()) == 1
+                wait_until(lambda client=client: not client.nodes()[0]["processes"])  # type: ignore[misc] # as above
 
 
 @pytest.mark.promise("S4.12.nodes.joined")

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from websockets.exceptions import WebSocketException
 
 from outlive.backends.remote.joined import JoinedNodes, Lane
 from outlive.core.errors import InvalidState, LimitExceeded, OutliveError, ProtocolViolation
@@ -191,8 +192,9 @@ class NodeDoor:
         finally:
             socket.close()
             if not socket.is_lost:
-                # At once: what lies behind a dead link is never answered. RuntimeError: the transport has just been closed.
-                with contextlib.suppress(RuntimeError):
+                # At once: what lies behind a dead link is never answered. Suppressed: it has just been closed, or is being closed
+                # because the server stops.
+                with contextlib.suppress(RuntimeError, WebSocketException):
                     websocket.scope["state"][PEER].hang_up()
 
     async def _keep(self, socket: NodeSocket, key: NodeKey) -> None:

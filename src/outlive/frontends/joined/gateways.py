@@ -115,13 +115,12 @@ class JoinedGateways:
 
     def _name_of(self, url: str) -> str:
         """Return what a gateway is called here: its host, with the port where two have the same host."""
+        known = next((one for one, (kept, _) in self._kept.items() if kept.entry.url == url), None)
+        if known is not None:
+            return known
         parts = urlsplit(url)
-        host = (parts.hostname or "").replace(":", "-")
-        for name in (host, f"{host}-{parts.port or 443}"):
-            other = self._kept.get(name)
-            if other is None or other[0].entry.url == url:
-                return name
-        raise AssertionError("an address with host and port is joined once")
+        host = (parts.hostname or "").replace(":", "-")  # of an IPv6 address
+        return f"{host}-{parts.port or 443}" if host in self._kept else host
 
     def _begin(self, entry: GatewayEntry, spare: Any) -> None:  # noqa: ANN401 - `dialled.Spare`, whose module costs 40 ms
         from outlive.frontends.joined.gateway import Gateway  # noqa: PLC0415 - likewise
