@@ -48,7 +48,7 @@ async def test_a_node_that_hangs_up_while_it_is_removed_holds_nothing_up(steps: 
         hangs_up.set()
         for _ in range(steps):
             await asyncio.sleep(0)
-        link.end()
+        link.shut()
         running.cancel()
         await asyncio.wait({running})
 
@@ -76,6 +76,6 @@ async def test_a_node_is_looked_for_again_after_a_group_that_failed_while_it_end
         running = asyncio.create_task(link.run(follow))
         await is_enough.wait()
         assert link.is_away
-        link.end()
+        link.shut()
         running.cancel()
         await asyncio.wait({running})
