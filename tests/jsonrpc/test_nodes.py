@@ -45,3 +45,25 @@ def test_nodes_are_added_changed_drained_resumed_and_removed(server: OutliveServ
         assert "no node" in call("node_remove", name="other")["message"]
         assert addresses(call("node_remove", name="by-rpc")) == []
         assert addresses(call("nodes")) == []
+
+
+@pytest.mark.promise("S4.12.nodes.joined", "A.node")
+def test_a_machine_is_invited_and_what_it_cannot_join_is_said(server: OutliveServer) -> None:
+    """The code stands in no other answer and in no log; a server over a network is joined with TLS alone."""
+    token = create_token(server, "admin", name="joins-by-rpc")
+    headers = {"Authorization": f"Bearer {token}"}
+    with connect(server.url, additional_headers=headers, proxy=None) as socket:
+        call = _caller(socket.send, socket.recv)
+        code = call("node_invite", name="invited-by-rpc", labels={"zone": "eu"})["invitation"]["code"]
+        listed = call("nodes")
+        assert listed["invitation"] is None
+        (node,) = [one for one in listed["nodes"] if one["name"] == "invited-by-rpc"]
+        assert (node["address"], node["state"], node["added"]) == ("joined", "away", True)
+        assert call("node_join", url=_NOWHERE, code=code)["data"]["reason"] == "server_unavailable"
+        for url in ("ws://gateway.example:8003", "http://192.0.2.1:8003", "gateway.example"):
+            assert "without TLS" in call("node_join", url=url, code=code)["message"]
+        assert "is no node of" in call("node_leave", gateway="gateway.example")["message"]
+        assert call("node_remove", name="invited-by-rpc")["invitation"] is None
+    kept = b"".join(one.read_bytes() for one in server.state_dir.rglob("*") if one.is_file())
+    assert code.encode() not in kept
+    assert code not in server.stderr
