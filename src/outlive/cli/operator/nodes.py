@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from outlive.cli.output import say, show, show_json
@@ -24,7 +25,6 @@ from outlive.core.needs import NEED_EXAMPLES
 
 _Members = Mapping[str, Any]
 _APART = "--capacity takes cpu, mem and gpu, and --label everything else"
-INVITED = "10 minutes"  # `engine.node_keys` decides it
 LABELS = options(
     "--label", metavar="NAME=VALUE", about="A label beside those that it has itself.", to="labels"
 )
@@ -105,9 +105,11 @@ def invite(*, name: str, labels: list[str], server: ServerFlags) -> int:
     if server.as_json:
         show_json(dict(found))
         return 0
-    show(str(found["invitation"]["code"]))
+    invitation = found["invitation"]
+    until = datetime.fromisoformat(invitation["expires_at"]).astimezone()
+    show(str(invitation["code"]))
     say(
-        f"On the machine: outlive node join wss://HOST:PORT of this server. The code counts once, for {INVITED}."
+        f"On the machine: outlive node join wss://HOST:PORT of this server. The code counts once, until {until:%H:%M:%S}."
     )
     return 0
 
