@@ -19,6 +19,7 @@ SENTENCES: Mapping[str, str] = {
     "R.change": "Tags and group can be changed, and a finished process removed, for good.",
     "R.output": "Output is read by cursor, range, tail or text, as JSON or as bytes; what is gone is told.",
     "R.files": "A body becomes a file in a process's working folder, or another one, whole or not at all; what is there stays unless it is to be replaced.",
+    "R.machine_files": "Files of a machine are listed, read by ranges and written over HTTP: a new one is there whole or not at all, under the rules of a copy.",
     "R.files.bounds": "An upload writes nothing that a command of its caller's could not, leads out of no folder, follows no link, and needs the scope run.",
     "R.output.times": "`times` says when each piece of output was written, `since` begins with what was written at a time or later.",
     "R.output.lines": "`line` begins at a line's number, and a match of `grep` says where it is among both streams.",

@@ -217,6 +217,21 @@ class FileDone(AnswerMembers, kw_only=True, frozen=True):
     done: Literal[True] = True
 
 
+class FolderPage(FilePage, kw_only=True, frozen=True):
+    """What a path leads to, on which machine, and some entries where that is a folder."""
+
+    place: str
+    entry: FileView
+
+
+class NewFile(AnswerMembers, kw_only=True, frozen=True):
+    """A file that was written, and its digest."""
+
+    place: str
+    entry: FileView
+    sha256: str
+
+
 # Operation, and what it answers with.
 FILE_ANSWERS: Mapping[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = MappingProxyType(
     {

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocketClose
 
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
-from outlive.frontends.rest import documents, nodes, processes, reports, services, terminals
+from outlive.frontends.rest import documents, files, nodes, processes, reports, services, terminals
 from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.follow import EVENTS, follow, follow_socket
 from outlive.frontends.rest.openapi import make_document, render_page
@@ -26,6 +26,7 @@ from outlive.frontends.rest.search import LINES, TEXT, search
 from outlive.frontends.rest.uploads import upload
 from outlive.operations import answers as shared
 from outlive.operations.controls import CONTROLS
+from outlive.operations.files import FolderPage, NewFile
 from outlive.operations.nodes import NodeList
 from outlive.operations.schemas import Schema, reference
 from outlive.operations.services.requests import StackList
@@ -74,6 +75,14 @@ _OUTPUT: Mapping[int, Schema] = {
         },
     }
 }
+_FILE: Mapping[int, Schema] = {
+    200: {"description": "The bytes themselves.", "content": _BYTES},
+    206: {
+        "description": "The range that was asked for.",
+        "content": _BYTES,
+        "headers": {"Content-Range": _header("From where to where, of how many bytes.")},
+    },
+}
 _SAVED: Mapping[int, Schema] = {201: {"description": "It is there, whole."}}
 _FOLLOWED: Mapping[int, Schema] = {
     200: {
@@ -95,6 +104,7 @@ _INPUT = {"description": "The bytes themselves, whatever type they claim to be."
 
 _ALL, _ONE, _APPROVAL = "/v1/processes", "/v1/processes/{process_id}", "/v1/approvals/{process_id}"
 _SERVICES = "/v1/services"
+_CONTENT = "/v1/files/content"
 _NODES, _NODE = "/v1/nodes", "/v1/nodes/{name}"
 _GATEWAYS, _GATEWAY = "/v1/gateways", "/v1/gateways/{gateway}"
 _TERMINALS, _TERMINAL = "/v1/terminals", "/v1/terminals/{terminal_id}"
@@ -105,6 +115,7 @@ _VIEW = answers.ProcessView
 _STATE = (409,)  # it is not in a state in which this can be done
 _DISK = (507,)
 _FILES = (409, 413, 507)
+_LOST = (404, 409)
 _NEW = (404, *_STATE, *_DISK)
 
 # Method, path, operation, handler, answer, and statuses of errors beside those that follow from the
@@ -126,6 +137,9 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("GET", "/v1/search", "search", search, problems=(404,), beside=_FOUND),
     RestRoute("GET", "/v1/disk", "disk", processes.disk, shared.DiskUsageAnswer),
     *reports.ROUTES,
+    RestRoute("GET", "/v1/files", "file_list", files.list_files, FolderPage, _LOST),
+    RestRoute("GET", _CONTENT, "file_read", files.read_file, (), _LOST, beside=_FILE),
+    RestRoute("PUT", _CONTENT, "file_write", files.write_file, NewFile, (404, *_FILES), content=_INPUT),
     RestRoute("GET", _NODES, "nodes", nodes.list_nodes, NodeList),
     RestRoute("POST", _NODES, "node_add", nodes.add, NodeList, _DISK),
     RestRoute("POST", f"{_NODE}/drain", "node_drain", nodes.drain, NodeList, _DISK),
