@@ -193,7 +193,7 @@ class _NodeRoutes:
     async def ask_files(
         self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
     ) -> Mapping[str, Any]:
-        return await self._backends[name].ask_files(method, params, data)
+        return await self._backends[name].requests.files(method, params, data)
 
     def _opened(self) -> Routing:
         if self.routing is None:

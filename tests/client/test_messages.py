@@ -10,7 +10,7 @@ from outlive.client.messages import (
     OutputPiece,
     ServerAnswer,
     ServerHello,
-    encode_input,
+    encode_bytes,
     encode_request,
     read_frame,
 )
@@ -108,7 +108,7 @@ def test_input_goes_as_it_is_where_the_server_takes_that() -> None:
     ]
     sizes = [one.input_bytes for one in greetings if isinstance(one, ServerHello)]
     assert sizes == [0, 0, 100_000 - 4096, 0, 1 << 20]
-    read = parse_binary(encode_input(7, _ID, b"\n\xff"))
+    read = parse_binary(encode_bytes(7, "write", {"process_id": _ID}, b"\n\xff"))
     assert isinstance(read, Request)
     assert read.payload is not None
     assert read.params is not None

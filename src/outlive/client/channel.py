@@ -22,7 +22,6 @@ from outlive.client.messages import (
     ServerAnswer,
     ServerHello,
     encode_bytes,
-    encode_input,
     encode_request,
     read_frame,
 )
@@ -75,9 +74,7 @@ class Conversation:
 
     def ask_input(self, process_id: str, data: bytes | memoryview) -> tuple[int, bytes]:
         """Return the number and the binary frame of a `write` request."""
-        self._asked += 1
-        self._answers[self._asked] = None
-        return self._asked, encode_input(self._asked, process_id, data)
+        return self.ask_bytes("write", {"process_id": process_id}, data)
 
     def ask_attach(
         self, process_id: str, cursor: Cursor, *, raw: bool = False, beside: bool = False
@@ -237,7 +234,7 @@ class ClientConnection:
         """
         with self._lock:
             request_id, text = self._conversation.ask(method, params)
-        return await self._settle(request_id, text, answer_s)
+        return await self.answer_to(request_id, frame=text, answer_s=answer_s)
 
     async def send(self, method: str, params: Mapping[str, object], data: bytes | memoryview = b"") -> int:
         """Send a request, with bytes behind it if there are any; return its number, for `answer_to`. Raises ConnectionLost."""
@@ -249,13 +246,6 @@ class ClientConnection:
                 request_id, frame = self._conversation.ask(method, params)
         await self._wire.send(frame)
         return request_id
-
-    async def answer_to(self, request_id: int, *, answer_s: float) -> Mapping[str, Any]:
-        """Return the result of a request that was sent, once; bytes that came with it are its member `data`.
-
-        Raises what `request` raises.
-        """
-        return await self._settle(request_id, None, answer_s)
 
     async def write(self, process_id: str, data: memoryview, *, answer_s: float) -> int:
         """Write the beginning of `data` to a process's input and return how many bytes that was.
@@ -276,7 +266,7 @@ class ClientConnection:
         piece = data[:limit_bytes]
         with self._lock:
             request_id, frame = self._conversation.ask_input(process_id, piece)
-        await self._settle(request_id, frame, answer_s)
+        await self.answer_to(request_id, frame=frame, answer_s=answer_s)
         return len(piece)
 
     async def attach(
@@ -290,7 +280,7 @@ class ClientConnection:
         """
         with self._lock:
             request_id, text = self._conversation.ask_attach(process_id, cursor, raw=raw, beside=beside)
-        return await self._settle(request_id, text, answer_s)
+        return await self.answer_to(request_id, frame=text, answer_s=answer_s)
 
     @property
     def followed(self) -> set[str]:
@@ -304,7 +294,7 @@ class ClientConnection:
         """
         with self._lock:
             request_id, text = self._conversation.ask_events(params)
-        await self._settle(request_id, text, answer_s)
+        await self.answer_to(request_id, frame=text, answer_s=answer_s)
 
     async def next_message(self) -> FollowedMessage | None:
         """Return the next message about the followed process, or the next event, however long that takes.
@@ -330,7 +320,10 @@ class ClientConnection:
         """End the connection. Safe to repeat."""
         await self._wire.close()
 
-    async def _settle(self, request_id: int, frame: str | bytes | None, answer_s: float) -> Mapping[str, Any]:
+    async def answer_to(
+        self, request_id: int, *, answer_s: float, frame: str | bytes | None = None
+    ) -> Mapping[str, Any]:
+        """Return the result of a request, once, whose frame is sent now or was before; raises what `request` raises."""
         conversation = self._conversation
         try:
             if frame is not None:

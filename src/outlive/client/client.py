@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
-from outlive.client.files.files import AsyncFiles, Files
-from outlive.client.fleet import AsyncFleet, Fleet
+from outlive.client.fleet import AsyncFiles, AsyncFleet, Files, Fleet
 from outlive.client.follow import AsyncEvents, AsyncFollow, Events, Follow, follow_over
 from outlive.client.link import Address, Links, say_nothing
 from outlive.client.messages import read_approval, read_info

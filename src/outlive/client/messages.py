@@ -117,11 +117,6 @@ FollowedMessage = OutputMessage | ProcessEvent | Attached | Begun
 Message = ServerHello | ServerAnswer | FollowedMessage | None
 
 
-def encode_input(request_id: int, process_id: str, data: bytes | memoryview) -> bytes:
-    """Return a `write` as one binary frame: a line of JSON, then the bytes as they are."""
-    return encode_bytes(request_id, "write", {"process_id": process_id}, data)
-
-
 def encode_bytes(
     request_id: int, method: str, params: Mapping[str, object], data: bytes | memoryview
 ) -> bytes:

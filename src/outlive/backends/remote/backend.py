@@ -7,7 +7,7 @@ had run here. Starts and requests belong to `requests`, the news of the node to 
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from outlive.backends.contract import BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.backends.remote.contract import NodeConnection
@@ -28,6 +28,9 @@ _PAUSES = Pauses()
 
 class RemoteBackend:
     """One node, by its name (see `Backend`).
+
+    Attributes:
+        requests: Asks the node for what no process is needed for: files.
 
     Every request raises BackendUnavailable where the node does not answer. `node_unavailable`: it is away, and nothing was done;
     `server_lost`: it went away before it answered.
@@ -59,9 +62,9 @@ class RemoteBackend:
         self._tasks: asyncio.TaskGroup | None = None
         self._processes = NodeProcesses(Layout(state_dir), name, punch=punch)
         self._link = NodeLink(name, connection, pauses=pauses)
-        self._requests = NodeRequests(self._link)
-        self._controls = NodeControls(self._requests, self._processes)
-        self._starts = NodeStarts(self._requests, self._processes)
+        self.requests = NodeRequests(self._link)
+        self._controls = NodeControls(self.requests, self._processes)
+        self._starts = NodeStarts(self.requests, self._processes)
         self._follower = NodeFollower(self._link, self._processes, begin=self._starts.begin_again)
 
     def kind_of(self, backend: str) -> Kind:
@@ -146,15 +149,15 @@ class RemoteBackend:
 
     async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
         """Write to the input; never repeated."""
-        await self._requests.write(process_id, data)
+        await self.requests.write(process_id, data)
 
     async def observe(self, process_ids: Sequence[ProcessId], *, has_stdin: bool) -> list[Observation]:  # noqa: ARG002 - the node knows
         """Have the node look at each."""
-        return list(await asyncio.gather(*(_observed(self._requests, one) for one in process_ids)))
+        return list(await asyncio.gather(*(_observed(self.requests, one) for one in process_ids)))
 
     async def input_wait(self, process_id: ProcessId) -> InputWait | None:
         """Have the node look; None while it is away."""
-        seen = await _observed(self._requests, process_id)
+        seen = await _observed(self.requests, process_id)
         return None if seen.waiting == "no" else InputWait(kind=seen.waiting, is_at_prompt=seen.is_at_prompt)
 
     async def window_size(self, process_id: ProcessId) -> tuple[int, int] | None:
@@ -173,18 +176,6 @@ class RemoteBackend:
     async def status(self) -> dict[str, object]:
         """Return whether the node is there."""
         return {"is_away": self._link.is_away}
-
-    async def ask_files(
-        self, method: str, params: Mapping[str, Any], data: bytes | memoryview
-    ) -> Mapping[str, Any]:
-        """Return the node's answer to a method about its files (`operations.files`).
-
-        `data` are the bytes of a piece that is written; those of one that is read are the answer's member `data`.
-
-        Raises:
-            OutliveError: What the node says, in its own words.
-        """
-        return await self._requests.files(method, params, data)
 
     def nodes(self) -> dict[str, NodeState]:
         """Return what is known of this node."""
