@@ -167,7 +167,8 @@ class _NodeRoutes:
             raise ConfigInvalid("config_invalid", f"url: {error}.") from error
         if entry.ca and not os.path.isfile(entry.ca):
             raise ConfigInvalid("config_invalid", f"ca: there is no file {entry.ca!r}.")
-        return replace(entry, url=url)
+        # Of a node that was found no operator says by which authority it is known.
+        return replace(entry, url=url, ca=entry.ca or (self._settings.node_ca if entry.is_found else ""))
 
     async def put(self, name: str, entry: NodeEntry | None) -> None:
         from outlive.nodes import node_backend, way_to  # noqa: PLC0415 - with the client, 50 ms that few servers have a use for

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 
 from outlive.core.errors import ConfigInvalid
 from outlive.placement.lease_table import LeaseTable
-from outlive.placement.leases import LeaseOrder
+from outlive.placement.leases import FoundNode, LeaseOrder
 from outlive.protocols.lease_messages import decode_message, line
 
 _logger = logging.getLogger(__name__)
@@ -51,6 +51,11 @@ class RayDriver:
         self._log_file = log_file
         self._writer: asyncio.StreamWriter | None = None
         self._has_reported = False
+        self._found: asyncio.Queue[FoundNode] = asyncio.Queue()  # as many as there are nodes
+
+    async def found(self) -> FoundNode:
+        """Wait for a node that has said where its server is."""
+        return await self._found.get()
 
     def send(self, order: LeaseOrder) -> None:
         """Send an order to the driver that runs now."""
@@ -120,6 +125,8 @@ class RayDriver:
             message = decode_message(raw)
             if message.answer is not None:
                 table.answered(message.answer)
+            if message.found is not None:
+                self._found.put_nowait(message.found)
             if message.report is not None:
                 if not self._has_reported:
                     _logger.info("Ray leases places on %s nodes", len(message.report.nodes))

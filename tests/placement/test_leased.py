@@ -10,7 +10,7 @@ from outlive.core.needs import Amounts
 from outlive.placement.fleet import Demand, FleetNode
 from outlive.placement.lease_table import LeaseTable
 from outlive.placement.leased import LeasedPlacement
-from outlive.placement.leases import LeaseAnswer, LeaseOrder, LeaseReport, LeasingNode, SeenLease
+from outlive.placement.leases import FoundNode, LeaseAnswer, LeaseOrder, LeaseReport, LeasingNode, SeenLease
 
 _LOCAL = FleetNode(name="local", capacity=Amounts())
 
@@ -71,6 +71,9 @@ class _Server:
 
     def send(self, order: LeaseOrder) -> None:
         self.orders.append(order)
+
+    async def found(self) -> FoundNode:
+        raise AssertionError("no test waits for a node")
 
     async def run(self, table: LeaseTable) -> None:
         """Say what the test says."""

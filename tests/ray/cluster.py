@@ -93,8 +93,13 @@ class RayCluster:
         self._start("head", [*words, "--temp-dir", str(self._folder)], cpus=0, environment={})
 
     def join(self, name: str, *, cpus: int = 2, environment: Mapping[str, str] | None = None) -> None:
-        """Start a raylet that is a node of that name, again where it was killed."""
-        self._start(name, ["--address", self.address], cpus=cpus, environment=environment or {})
+        """Start a raylet that is a node of that name, again where it was killed; without an environment, no server of its own can be started."""
+        own = {"OUTLIVE_STATE_DIR": "/proc/none"} if environment is None else environment
+        self._start(name, ["--address", self.address], cpus=cpus, environment=own)
+
+    def leave(self, name: str) -> None:
+        """End all that belongs to a node, its workers included."""
+        self._end(name)
 
     def kill_raylet(self, name: str) -> None:
         """Kill a node's raylet, and only it."""

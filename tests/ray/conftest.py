@@ -1,6 +1,7 @@
 """Fixtures of the tests with Ray: one cluster of two nodes for all tests of a run, and servers of a test's own."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ def cluster() -> Iterator[RayCluster]:
     """A control server and the nodes n1 and n2 of two processors; a test that kills something of it starts that again."""
     skip_or_fail_without_ray()
     with RayCluster() as shared:
-        for name in ("n1", "n2"):
-            shared.join(name)
+        with ThreadPoolExecutor() as beside:  # `ray start` waits most of its time
+            list(beside.map(shared.join, ("n1", "n2")))
         yield shared
 
 

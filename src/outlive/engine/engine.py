@@ -20,6 +20,7 @@ from outlive.engine.commands.sandbox import Sandboxes
 from outlive.engine.controls import BulkControls, Controls
 from outlive.engine.disk_usage import DiskUsage
 from outlive.engine.files import Copies
+from outlive.engine.found_nodes import FoundNodes
 from outlive.engine.health import DiskWatch, Health
 from outlive.engine.lookup import Lookup
 from outlive.engine.nodes import NodeRoutes, Nodes, NoRoutes
@@ -175,6 +176,7 @@ class Engine:
         self._places = Places(self.placement, gpus=settings.gpus)
         self._limits = ConcurrencyLimits(self._pending, self._places)
         self.nodes = Nodes(NodeFiles(self._layout, fit=reserve.fit), routes, self._places, events=self.events)
+        self._found_nodes = FoundNodes(self.nodes.declared, routes)
         self._changes = ChangeHandler(
             self._feed, self._limits, unread=self._unread, redaction=self.redaction, events=self.events
         )
@@ -328,6 +330,7 @@ class Engine:
             tasks.create_task(self.disk.run(), name="engine disk"),
             tasks.create_task(self._index.run(), name="engine index"),
             tasks.create_task(self.placement.run(), name="engine placement"),
+            tasks.create_task(self._found_nodes.run(self.placement), name="engine found nodes"),
         ):
             stack.callback(task.cancel)
         stack.callback(self._limits.close)

@@ -151,6 +151,7 @@ class Nodes:
     """Adds, invites, drains, removes and shows nodes. On the engine's loop only.
 
     Attributes:
+        declared: What is declared of them.
         keys: What machines show that connect as nodes by themselves.
         gateways: The servers that this machine has joined; `app` sets it.
     """
@@ -162,16 +163,16 @@ class Nodes:
         self._routes = routes
         self._places = places
         self._events = events
-        self._declared = DeclaredNodes(files, places)
-        self._entries = self._declared.entries
-        self._changing = self._declared.changing
-        self._keep = self._declared.keep
-        self.keys = NodeKeys(self._declared)
+        self.declared = DeclaredNodes(files, places)
+        self._entries = self.declared.entries
+        self._changing = self.declared.changing
+        self._keep = self.declared.keep
+        self.keys = NodeKeys(self.declared)
         self.gateways: Gateways = NoGateways()
 
     async def open(self) -> None:
         """Take over what was declared earlier; the nodes themselves are reached by the backends that were made for it."""
-        await self._declared.open()
+        await self.declared.open()
 
     async def answer(self, asked: NodeRequest, own: Collection[str], *, by: Owner) -> NodeList:
         """Do what a caller asks and return all nodes; `own` are the ids of the caller's processes that live.
@@ -322,7 +323,7 @@ class Nodes:
             if count and not asked.force:
                 text = f"{count} processes run on {asked.name!r}: drain it and wait for them, or use force."
                 raise InvalidState("node_busy", text, details={"processes": count})
-            await self._declared.drop(asked.name)
+            await self.declared.drop(asked.name)
             await self._routes.put(asked.name, None)
 
     def _check_known(self, name: str) -> None:
@@ -342,7 +343,7 @@ class Nodes:
             hint=state.hint,
             processes=state.processes,
             room=None if room is None else _room(room, entry, is_away=state.is_away),
-            added=entry is not None and entry.is_reached,
+            added=entry is not None and entry.is_reached and not entry.is_found,
         )
 
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from outlive.core.needs import Amounts
 from outlive.placement.fleet import Demand, FleetNode
+from outlive.placement.leases import FoundNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,12 @@ class Placement(Protocol):
 
     async def run(self) -> None:
         """Keep in touch with what leases the places, until cancelled; return at once where nothing else does."""
+
+    async def found(self) -> FoundNode | None:
+        """Wait for a node that can be reached and that no operator has declared; None: there will be none.
+
+        Cancellation: safe.
+        """
 
     def begin(self, listener: PlacementListener) -> None:
         """Report to a listener from now on."""

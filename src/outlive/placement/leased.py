@@ -11,7 +11,7 @@ from typing import Protocol
 from outlive.placement.contract import NodeRoom, PlacementListener
 from outlive.placement.fleet import Demand, FleetNode
 from outlive.placement.lease_table import LeaseTable
-from outlive.placement.leases import LeaseOrder
+from outlive.placement.leases import FoundNode, LeaseOrder
 
 
 class LeaseDriver(Protocol):
@@ -19,6 +19,9 @@ class LeaseDriver(Protocol):
 
     def send(self, order: LeaseOrder) -> None:
         """Pass an order on; where that is not possible it is lost, and repeated by `LeaseTable.connected`."""
+
+    async def found(self) -> FoundNode:
+        """Wait for a node that has said where it is."""
 
     async def run(self, table: LeaseTable) -> None:
         """Report to a table what is heard, and when the way is there and when it is lost, until cancelled."""
@@ -35,6 +38,10 @@ class LeasedPlacement:
     async def run(self) -> None:
         """Have the driver run, until cancelled."""
         await self._driver.run(self._table)
+
+    async def found(self) -> FoundNode:
+        """Wait for a node that has said where it is."""
+        return await self._driver.found()
 
     def begin(self, listener: PlacementListener) -> None:
         """Report to a listener from now on; leases of ours that no command has are given back with the next report."""

@@ -51,6 +51,15 @@ class SeenLease:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FoundNode:
+    """A node that has said where its server is, and with which token this one may use it."""
+
+    name: str
+    url: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseReport:
     """Everything that is leased, and on what, at one moment."""
 

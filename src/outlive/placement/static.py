@@ -25,6 +25,9 @@ class StaticPlacement:
     async def run(self) -> None:
         """Return: nothing else leases these places."""
 
+    async def found(self) -> None:
+        """Return: all nodes are declared."""
+
     def begin(self, listener: PlacementListener) -> None:
         """Report to a listener from now on; what can be placed among those that have asked before is placed now."""
         self._listener = listener

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from outlive.placement.leases import LeaseAnswer, LeaseOrder, LeaseReport
+from outlive.placement.leases import FoundNode, LeaseAnswer, LeaseOrder, LeaseReport
 
 
 class DriverMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -10,6 +10,7 @@ class DriverMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     answer: LeaseAnswer | None = None
     report: LeaseReport | None = None
+    found: FoundNode | None = None
 
 
 encode = msgspec.json.encode

@@ -18,6 +18,7 @@ import ray
 
 from outlive.placement.leases import LeaseAnswer, LeaseOrder
 from outlive.protocols.lease_messages import DriverMessage, decode_order, line
+from outlive.ray_driver.hosts import RayHosts
 from outlive.ray_driver.leases import NAMESPACE, RayLeases
 
 _REPORT_S = 1.0
@@ -122,8 +123,11 @@ def main() -> None:
     leases = RayLeases(asked.owner)
     for _ in range(_THREADS):
         _begin(driver.work, leases)
+    hosts = RayHosts(asked.owner)
     while True:
         driver.say(DriverMessage(report=leases.look()))
+        for found in hosts.look():
+            driver.say(DriverMessage(found=found))
         time.sleep(_REPORT_S)
 
 

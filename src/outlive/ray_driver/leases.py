@@ -105,7 +105,7 @@ class RayLeases:
     def look(self) -> LeaseReport:
         """Return what there is and what is leased."""
         nodes = {one["NodeID"]: one for one in ray.nodes() if one["Alive"]}
-        names = {node_id: _name(one) for node_id, one in nodes.items()}
+        names = {node_id: name_of(one) for node_id, one in nodes.items()}
         self._ids = {name: node_id for node_id, name in names.items()}
         keys = [_Key.decode(raw) for raw in _internal_kv_list(b"lease/", namespace=_KEYS)]
         self._verify(keys, frozenset(nodes))
@@ -142,7 +142,7 @@ class RayLeases:
         self._verified = (nodes, now)
 
     def _look_for_nodes(self) -> Mapping[str, str]:
-        self._ids = {_name(one): one["NodeID"] for one in ray.nodes() if one["Alive"]}
+        self._ids = {name_of(one): one["NodeID"] for one in ray.nodes() if one["Alive"]}
         return self._ids
 
     def _give_back(self, process_id: str) -> None:
@@ -175,7 +175,7 @@ def _node_of(group: Mapping[str, Any]) -> str:
     return str(group["bundles_to_node_id"].get(0, "")) if group.get("state") == "CREATED" else ""
 
 
-def _name(node: Mapping[str, Any]) -> str:
+def name_of(node: Mapping[str, Any]) -> str:
     """Return the name that was given to a node (`ray start --node-name`), or its address."""
     return str(node.get("NodeName") or node["NodeManagerAddress"])
 

@@ -36,6 +36,7 @@ class NodeEntry:
     `cpu`, `memory` (bytes) and `gpu` are at most so much of what it has; None: all of it. `token` is a secret. `dials_in`: it has
     no address, and connects by itself; it shows one of `credentials` (hashes: the one that it has, and the one that it was given
     but may not have kept yet), or the code of the `invitation`.
+    `is_found`: it has said itself where it is, and may say so anew.
     """
 
     name: str
@@ -50,6 +51,7 @@ class NodeEntry:
     memory: int | None = None
     gpu: float | None = None
     is_draining: bool = False
+    is_found: bool = False
 
     @property
     def is_reached(self) -> bool:
@@ -107,6 +109,7 @@ class NodeFiles:
             "dials_in": entry.dials_in,
             "credentials": list(entry.credentials),
             "invitation": None if entry.invitation is None else asdict(entry.invitation),
+            "found": entry.is_found,
         }
         kept = {name: value for name, value in members.items() if value}
         if not kept:  # nothing is said of it any more: a setting's node, or this machine, as it was before
@@ -142,6 +145,7 @@ class NodeFiles:
                 memory=kept.get("memory"),
                 gpu=kept.get("gpu"),
                 is_draining=bool(kept.get("draining")),
+                is_found=bool(kept.get("found")),
             )
         except (OSError, ValueError, AttributeError, TypeError):
             return None

@@ -138,7 +138,7 @@ async def _serve(
     with _stop_signals(layout) as stop:
         async with application as app:
             async with service(app.asgi, listeners.sockets):
-                with _published(layout, listeners), collecting_when_quiet():
+                with _published(settings, layout, listeners), collecting_when_quiet():
                     _announce(settings, layout, listeners)
                     notifier.notify("READY=1", f"STATUS=Serves {layout.root}")
                     is_handed_over = await _stop_or_move(stop, layout)
@@ -212,13 +212,18 @@ async def _stop_or_move(stop: asyncio.Future[bool], layout: Layout) -> bool:
 
 
 @contextlib.contextmanager
-def _published(layout: Layout, listeners: Listeners) -> Iterator[None]:
+def _published(settings: Settings, layout: Layout, listeners: Listeners) -> Iterator[None]:
     """Keep server.json, which says to programs on this machine where the server listens, while the block runs."""
+    port = listeners.ports.get("jsonrpc")
+    name = settings.public_name[0] if settings.public_name else settings.host
+    host = f"[{name}]" if ":" in name else name
     document = {
         "pid": os.getpid(),
         "version": __version__,
         "state_dir": layout.root,
         "ports": listeners.ports,
+        # Where other servers reach it.
+        "url": None if port is None else f"http{'s' if settings.tls_cert else ''}://{host}:{port}",
         "socket": layout.server_socket,
     }
     content = json.dumps(document).encode()

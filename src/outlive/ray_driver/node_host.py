@@ -1,0 +1,109 @@
+"""`NodeHost`: what runs on each node of Ray for outlive, as a detached actor: it starts or finds the node's own server, and lets others use it.
+
+The server is no child of the actor: it lives in a session of its own, with the environment of the raylet instead of the worker's (which
+hides GPUs), and goes on without actor, raylet and Ray.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+from outlive.core.errors import ProcessNotFound
+from outlive.core.layout import Layout
+from outlive.discovery.state_folder import layout_of
+from outlive.keeper.common.files import read_small
+from outlive.keeper.common.locks import holder_of
+from outlive.policy.access import Scope
+from outlive.store.token_file import TokenFile
+
+# A server that has to make its keeper and its registry is ready in a second, on a machine that is busy in ten.
+_READY_S = 60.0
+_LOOK_S = 0.05
+_RAY = b"RAY_"  # Ray's own settings, its token among them: no command is to see them
+_EVERYWHERE = frozenset({"0.0.0.0", "::"})
+_NAME_LETTERS = 24  # of a server's name in the name of its token
+
+
+class NodeHost:
+    """The server of one node, found or started. Ray makes it again where its process dies."""
+
+    def __init__(self, address: str) -> None:
+        """Take the node's address in the cluster: under it the server is reached that listens everywhere."""
+        self._address = address
+        self._tokens: dict[str, str] = {}  # by the server that they were made for
+
+    def admit(self, owner: str) -> tuple[str, str]:
+        """Return where this node's server is, and a token for another server; an earlier one of its is revoked.
+
+        Raises:
+            TimeoutError: The server does not start; its log says why.
+            LookupError: It serves no TCP port.
+        """
+        layout = _served()
+        url = self._url(layout)
+        token = self._tokens.get(owner)
+        if token is None:
+            files, name = TokenFile(layout), f"ray-{owner[:_NAME_LETTERS]}"
+            with contextlib.suppress(ProcessNotFound):
+                files.revoke(name)
+            # Of the same name as the earlier one: what that has started is this one's.
+            token = self._tokens[owner] = files.create(name, Scope.RUN, now=datetime.now(UTC))[1]
+        return url, token
+
+    def _url(self, layout: Layout) -> str:
+        url = str(json.loads(read_small(layout.server_ports) or b"{}").get("url") or "")
+        if not url:
+            raise LookupError("the node's outlive server serves no TCP port")
+        parts = urlsplit(url)
+        if parts.hostname in _EVERYWHERE:
+            host = f"[{self._address}]" if ":" in self._address else self._address
+            return f"{parts.scheme}://{host}:{parts.port}"
+        return url
+
+
+def _served() -> Layout:
+    """Return the state folder of this node's server, which is started where none runs."""
+    environment = _environment_of(os.getppid())
+    for name in ("OUTLIVE_STATE_DIR", "XDG_STATE_HOME", "HOME"):
+        if name in environment:
+            os.environ[name] = environment[name]
+    layout = layout_of(None)
+    if _is_ready(layout):
+        return layout
+    os.makedirs(layout.root, mode=0o700, exist_ok=True)
+    with open(f"{layout.root}/server.log", "ab") as log:
+        # The shell leaves it behind: Ray ends a worker's children with the worker.
+        words = (sys.executable, "-m", "outlive", "serve")
+        subprocess.run(
+            ["/bin/sh", "-c", '"$@" &', "sh", *words],
+            env=environment,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            check=True,
+        )
+    deadline = time.monotonic() + _READY_S
+    while not _is_ready(layout):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the node's outlive server does not start: see {layout.root}/server.log")
+        time.sleep(_LOOK_S)
+    return layout
+
+
+def _is_ready(layout: Layout) -> bool:
+    pid = json.loads(read_small(layout.server_ports) or b"{}").get("pid")
+    return pid is not None and holder_of(layout.server_lock) == pid
+
+
+def _environment_of(raylet: int) -> dict[str, str]:
+    """Return what the raylet was started with, without Ray's own."""
+    with open(f"/proc/{raylet}/environ", "rb") as file:
+        members = [member.partition(b"=") for member in file.read().split(b"\0") if member]
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in members if not name.startswith(_RAY)}

@@ -1,0 +1,94 @@
+"""Nodes that are found: used as if they had been added, kept over a restart, and never against an operator's word."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from outlive.backends.contract import NodeState
+from outlive.core.errors import ConfigInvalid
+from outlive.core.layout import Layout
+from outlive.core.needs import Amounts
+from outlive.engine.found_nodes import FoundNodes
+from outlive.engine.nodes import Nodes
+from outlive.engine.processes.event_publisher import EventPublisher
+from outlive.engine.processes.places import Places
+from outlive.operations.nodes import NodeAdd
+from outlive.placement.fleet import FleetNode
+from outlive.placement.leases import FoundNode
+from outlive.placement.static import StaticPlacement
+from outlive.store.node_files import NodeEntry, NodeFiles
+
+
+class _Finding(StaticPlacement):
+    """Finds these nodes, one after the other."""
+
+    def __init__(self, *found: FoundNode) -> None:
+        super().__init__([FleetNode(name="local", capacity=Amounts())])
+        self._left = list(found)
+
+    async def found(self) -> FoundNode | None:  # type: ignore[override] # the static one finds none
+        return self._left.pop(0) if self._left else None
+
+
+class _Routes:
+    """Notes how nodes are reached; an address without a scheme is none."""
+
+    def __init__(self) -> None:
+        self.put_entries: list[NodeEntry | None] = []
+
+    @property
+    def declared(self) -> Mapping[str, str]:
+        return {"named": "https://named:1"}
+
+    def check(self, entry: NodeEntry) -> NodeEntry:
+        if ":" not in entry.url:
+            raise ConfigInvalid("config_invalid", "url: it is none.")
+        return entry
+
+    async def put(self, name: str, entry: NodeEntry | None) -> None:
+        assert entry is None or entry.name == name
+        self.put_entries.append(entry)
+
+    async def ask_files(
+        self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
+    ) -> Mapping[str, Any]:
+        raise AssertionError(f"no file is asked for: {name} {method} {params} {len(data)}")
+
+    def states(self) -> dict[str, NodeState]:
+        return {}
+
+
+def _found(name: str, url: str = "http://a:1", word: str = "t") -> FoundNode:
+    return FoundNode(name=name, url=url, token=word)
+
+
+def _nodes(folder: Path, routes: _Routes) -> tuple[Nodes, FoundNodes]:
+    files = NodeFiles(Layout(str(folder)))
+    nodes = Nodes(files, routes, Places(StaticPlacement()), events=EventPublisher())
+    return nodes, FoundNodes(nodes.declared, routes)
+
+
+async def test_a_found_node_is_reached_kept_and_followed_to_its_new_address(tmp_path: Path) -> None:
+    routes = _Routes()
+    _, found = _nodes(tmp_path, routes)
+    await found.run(_Finding(_found("n1"), _found("n1"), _found("n1", word="u")))
+    assert [(one.url, one.token) for one in routes.put_entries if one] == [
+        ("http://a:1", "t"),
+        ("http://a:1", "u"),
+    ]
+    (kept,) = await asyncio.to_thread(NodeFiles(Layout(str(tmp_path))).read)
+    assert (kept.name, kept.token, kept.is_found) == ("n1", "u", True)
+
+
+async def test_an_operators_word_comes_before_what_is_found(tmp_path: Path) -> None:
+    routes = _Routes()
+    nodes, found = _nodes(tmp_path, routes)
+    await nodes.add(NodeAdd(name="mine", url="http://mine:1", token="m"))
+    await found.run(
+        _Finding(_found("mine"), _found("named"), _found("local"), _found("bad", url="nowhere"), _found("n2"))
+    )
+    assert [one.name for one in routes.put_entries if one] == ["mine", "n2"]
+    await nodes.add(NodeAdd(name="n2", url="http://other:1", token="o"))
+    await found.run(_Finding(_found("n2", word="v")))
+    assert [one.url for one in routes.put_entries if one][-1] == "http://other:1"

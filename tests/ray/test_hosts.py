@@ -1,0 +1,62 @@
+"""Nodes of Ray whose outlive servers are started by Ray and found by themselves, and live on without it."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outlive.client import Client
+from outlive.core.layout import Layout
+from outlive.keeper.common.locks import holder_of
+from tests.ray.cluster import RayCluster, RaySite, place_of
+from tests.remote.pairs import output_of, wait_until
+from tests.support.processes import Gate, wait_state_folder_empty
+from tests.support.server import end_keeper, free_port
+
+pytestmark = pytest.mark.ray
+
+
+@pytest.fixture
+def hosted(cluster: RayCluster, tmp_path: Path) -> Iterator[Path]:
+    """The state folder of a third node, on which no server runs; what is started there is ended."""
+    folder = tmp_path / "n3"
+    environment = {
+        "OUTLIVE_STATE_DIR": str(folder),
+        "OUTLIVE_CONFIG": os.devnull,
+        "OUTLIVE_CAPACITY": "cpu=4",
+    }
+    ports = {f"OUTLIVE_{door}_PORT": str(free_port()) for door in ("JSONRPC", "MCP", "REST", "BRIDGE")}
+    cluster.join("n3", cpus=4, environment=environment | ports)
+    try:
+        yield folder
+    finally:
+        cluster.leave("n3")
+        if pid := holder_of(Layout(str(folder)).server_lock):
+            os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: holder_of(Layout(str(folder)).server_lock) is None)
+        assert not end_keeper(folder)
+        assert not wait_state_folder_empty(folder)
+
+
+def test_a_node_of_ray_is_used_without_being_added_and_lives_on_without_its_raylet(
+    hosted: Path, site: RaySite, tmp_path: Path
+) -> None:
+    near, client = site.gateway("near")
+    wait_until(lambda: any(one["name"] == "n3" and one["room"] for one in client.nodes()), patience_s=60)
+    gate = Gate(tmp_path / "gate")
+    process = client.start(f"{gate.wait}; echo $RAY_AUTH_TOKEN out; exit 7", needs={"cpu": 4})
+    wait_until(lambda: place_of(process) == "n3")
+    server = holder_of(Layout(str(hosted)).server_lock)
+    site.cluster.kill_raylet("n3")
+    site.cluster.leave("n3")  # its workers, the actor among them
+    near.restart()
+    with contextlib.closing(Client(near.state_dir, start_server=False)) as again:
+        wait_until(lambda: again.get(process.process_id).info().is_reachable)
+        gate.open()
+        assert again.get(process.process_id).wait().exit_code == 7
+        assert output_of(again.get(process.process_id)) == (b"out\n", b"")
+    assert holder_of(Layout(str(hosted)).server_lock) == server
+    wait_until(lambda: not site.cluster.groups())  # also that of a node which is gone
