@@ -135,6 +135,8 @@ class Proxy:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(3):  # what was accepted just now has its transport after two turns
+            await asyncio.sleep(0)
 
     def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)  # at once: a cut may come before the task's first step

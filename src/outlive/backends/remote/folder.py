@@ -36,9 +36,10 @@ def make_folder(prepared: str, folder: str, *, spec: bytes, script: bytes) -> bo
         os.mkdir(prepared, 0o700)
     except OSError:  # one of an earlier attempt, or the first of this node
         os.makedirs(prepared, mode=0o700, exist_ok=True)
-    for name, content, mode in (("spec", spec, 0o600), ("out", b"", 0o600), ("script", script, 0o700)):
-        if content or name == "out":
-            _write(f"{prepared}/{name}", content, mode=mode)
+    # A file costs most of what a start costs here: `out` is made with its first bytes, as `err` is.
+    _write(f"{prepared}/spec", spec)
+    if script:
+        _write(f"{prepared}/script", script, mode=0o700)
     try:
         os.rename(prepared, folder)  # rename(2): a folder that is not empty is not replaced
     except FileNotFoundError:  # the first process of this state folder
@@ -154,16 +155,15 @@ class ProcessFolder:
                 if end > self.released[stream][1]:
                     self._give_up(stream, 0, end)
 
-    def write_pid(self, pid: int, started_ns: int) -> None:
-        """Record that the node has started it. Times are its own; the pid means nothing on this machine."""
-        # Not by a rename: of a torn line readers know that it is none, and it is written again.
+    def write_pid(self, pid: int, started_ns: int, end: ExitRecord | None = None) -> None:
+        """Record that the node has started it, and how it ended, as the shim does. Times are its own; the pid means nothing here."""
         content = b"starting\n" + pid_line(pid, 0, started_ns, 0, 0, b"node")
-        _write(f"{self._folder}/pid", content)
+        # In its place: what is there already is the beginning of it, and of a torn line readers know that it is none.
+        _write(f"{self._folder}/pid", content + (b"" if end is None else encode_exit(end)), truncates=False)
 
-    def write_end(self, kind: str, number: int, ended_ns: int) -> None:
-        """Record how it ended ("exited", "signaled", "failed" or "lost"); it counts once `write_done` was called, too."""
-        record = ExitRecord(kind=kind, number=number, ended_ns=ended_ns)
-        _write_whole(f"{self._folder}/exit", encode_exit(record))
+    def write_end(self, end: ExitRecord) -> None:
+        """Record how a process ended of which no pid is known."""
+        _write_whole(f"{self._folder}/exit", encode_exit(end))
 
     def write_done(self, ends: Cursor, *, cause: int, note: str, descendants: int, is_closed: bool) -> None:
         """Record that it has ended and that its output is whole up to `ends`; the first one counts for these."""
@@ -282,9 +282,9 @@ def _write_whole(path: str, content: bytes) -> None:
     os.rename(new, path)
 
 
-def _write(path: str, content: bytes, *, mode: int = 0o600) -> None:
-    """Write a file. Three system calls: each lets go of the interpreter's lock, and waits for it again."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+def _write(path: str, content: bytes, *, mode: int = 0o600, truncates: bool = True) -> None:
+    """Write a file from its beginning. Three system calls: each lets go of the interpreter's lock, and waits for it again."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if truncates else 0), mode)
     try:
         while content:
             content = content[os.write(fd, content) :]

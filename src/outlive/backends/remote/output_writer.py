@@ -4,13 +4,16 @@ import asyncio
 import errno
 import functools
 import logging
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from outlive.backends.remote.folder import ProcessFolder
 from outlive.backends.remote.process import NodeProcesses, RemoteProcess
 from outlive.core.errors import ProtocolViolation
 
 _logger = logging.getLogger(__name__)
+_MOST_OPEN = 16  # processes whose files are kept open: of a thousand that have written, most rest
 _FULL_S = 0.25  # between two attempts to write to a full disk
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 
@@ -37,6 +40,9 @@ class OutputWriter:
         """Begin without output."""
         self._processes = processes
         self._pieces: list[_Piece] = []
+        self._open: OrderedDict[str, ProcessFolder] = (
+            OrderedDict()
+        )  # the one that was written last at the end
 
     def add(self, process_id: str, stream: int, *, start: int, end: int, data: bytes | None) -> None:
         """Take a piece of a followed process; those of others are dropped."""
@@ -53,7 +59,7 @@ class OutputWriter:
         pieces, self._pieces = self._pieces, []
         grown = list({piece.process.process_id: piece.process for piece in pieces}.values())
         while pieces:
-            count, error = await self._processes.disk.run(functools.partial(_write, pieces))
+            count, error = await self._processes.disk.run(functools.partial(self._write, pieces))
             if isinstance(error, ValueError):
                 raise ProtocolViolation("invalid_request", f"The node reported output with holes: {error}.")
             stuck = pieces[count].process if count < len(pieces) else None
@@ -67,18 +73,22 @@ class OutputWriter:
             if pieces:
                 await asyncio.sleep(_FULL_S)
 
-
-def _write(pieces: Iterable[_Piece]) -> tuple[int, OSError | ValueError | None]:
-    """Write in order; return how many were written, and the error of the next one."""
-    count = 0
-    for piece in pieces:
-        files = piece.process.files
-        try:
-            if piece.data is None:
-                files.skip(piece.stream, piece.start, piece.end)
-            else:
-                files.append(piece.stream, piece.data, piece.end)
-        except (OSError, ValueError) as error:
-            return count, error
-        count += 1
-    return count, None
+    def _write(self, pieces: Iterable[_Piece]) -> tuple[int, OSError | ValueError | None]:
+        """Write in order; return how many were written, and the error of the next one. One call at a time, in a thread."""
+        count = 0
+        for piece in pieces:
+            files, process_id = piece.process.files, piece.process.process_id
+            try:
+                if piece.data is None:
+                    files.skip(piece.stream, piece.start, piece.end)
+                else:
+                    files.append(piece.stream, piece.data, piece.end)
+            except (OSError, ValueError) as error:
+                return count, error
+            finally:
+                self._open[process_id] = files
+                self._open.move_to_end(process_id)
+                if len(self._open) > _MOST_OPEN:
+                    self._open.popitem(last=False)[1].close()
+            count += 1
+        return count, None

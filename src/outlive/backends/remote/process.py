@@ -29,7 +29,7 @@ from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.spec import Spec
-from outlive.protocols.frames import decode_exit, decode_pid
+from outlive.protocols.frames import ExitRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import Flags, Phase, decode_spec
 
 _CAUSES = tuple(Cause)  # indexed by protocols.keeper.CauseCode
@@ -112,7 +112,8 @@ class RemoteProcess:
 
     def _read(self) -> bool:
         """Take over what the files hold; return whether the start was answered."""
-        record = decode_pid(read_small(f"{self.folder}/pid"))
+        raw = read_small(f"{self.folder}/pid")
+        record = decode_pid(raw)
         if record is not None:
             self.pid, self._phase = record.pid, Phase.RUNNING
             self._recorded_pause = False
@@ -125,7 +126,7 @@ class RemoteProcess:
             if stop:
                 self.cause, self.note = int(stop["cause"]), str(stop["note"])
         with contextlib.suppress(ValueError):
-            ended = decode_exit(read_small(f"{self.folder}/exit"))
+            ended = decode_end(raw) or decode_exit(read_small(f"{self.folder}/exit"))
             self._phase, self._kind, self._code = Phase.EXITED, ended.kind, ended.number
             self._ended_ns = ended.ended_ns
             with contextlib.suppress(ValueError, TypeError, KeyError):
@@ -242,7 +243,14 @@ class RemoteProcess:
         ended_ns = self._ended_ns or (self.started_ns or time.time_ns()) + self._duration_ns
 
         def write() -> None:
-            self.files.write_end(self._kind, self._code, ended_ns)
+            record = ExitRecord(kind=self._kind, number=self._code, ended_ns=ended_ns)
+            if self.pid:
+                # The same beginning for good, as the file is written in place.
+                self.started_ns = self.started_ns or time.time_ns()
+                self.files.write_pid(self.pid, self.started_ns, record)
+                self._recorded_pause = False
+            else:
+                self.files.write_end(record)
             self.files.write_done(
                 end,
                 cause=self.cause,
