@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -73,6 +74,16 @@ def threads(pid: int) -> int:
 def descriptors(pid: int) -> int:
     """How many descriptors the process has open."""
     return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def in_session(leader: int) -> list[int]:
+    """Every process of the POSIX session that this one leads or led."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if int(_stat(int(name))[3]) == leader:
+                found.append(int(name))
+    return found
 
 
 def descendants(pid: int) -> set[int]:

@@ -7,7 +7,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,19 +58,24 @@ class Installation:
             check=True,
         )
 
-    def keeper(self, *words: str) -> str:
-        """Run one `outlive keeper` verb and return what it prints."""
+    def told(self, *words: str, given: str = "") -> str:
+        """Run one verb on the state folder, with `given` as its standard input, and return what it prints."""
         done = subprocess.run(
-            [*self.command, "keeper", *words, "--state-dir", str(self.state_dir)],
+            [*self.command, *words, "--state-dir", str(self.state_dir)],
             capture_output=True,
             text=True,
             timeout=60,
             env=self._environment(),
+            input=given,
             check=False,
         )
         if done.returncode:
-            raise RuntimeError(f"outlive keeper {words[0]}: {done.stderr.strip()}")
+            raise RuntimeError(f"outlive {' '.join(words[:2])}: {done.stderr.strip()}")
         return done.stdout
+
+    def keeper(self, *words: str) -> str:
+        """Run one `outlive keeper` verb and return what it prints."""
+        return self.told("keeper", *words)
 
     def keeper_pids(self) -> dict[str, int]:
         """The pids of supervisor and guardian."""
@@ -196,6 +201,42 @@ def outlive_installed(bench: Bench) -> Iterator[Installation]:
     """
     with _served(bench) as (installation, _, _):
         yield installation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Two servers of this machine: commands of `near` that need something run on `far`, its node of that name."""
+
+    near: Endpoint
+    far: Endpoint
+    add: Callable[[str, int], None]  # another name for the node, at another port of this machine
+
+    @property
+    def pids(self) -> list[int]:
+        """The pids of servers and keepers of both."""
+        return [*self.near.pids.values(), *self.far.pids.values()]
+
+
+@contextmanager
+def outlive_fleet(bench: Bench) -> Iterator[Fleet]:
+    """A fresh server with another one as its node; its own machine takes no command that needs something.
+
+    Raises:
+        Unavailable: outlive is not installed for this Python.
+    """
+    with _served(bench) as near, _served(bench, "--capacity", "cpu=1000") as far:
+        token = far[0].told("token", "create", "--name", "near").strip()
+
+        def add(name: str, port: int) -> None:
+            near[0].told("node", "add", name, f"http://127.0.0.1:{port}", "--token-file", "-", given=token)
+
+        add("far", far[1]["jsonrpc"])
+        near[0].told("node", "drain", "local")
+        yield Fleet(
+            near=Endpoint("near", near[1]["jsonrpc"], PATH, "jsonrpc", near[2]),
+            far=Endpoint("far", far[1]["jsonrpc"], PATH, "jsonrpc", far[2]),
+            add=add,
+        )
 
 
 @contextmanager

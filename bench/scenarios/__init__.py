@@ -9,6 +9,7 @@ from bench.scenarios import (
     cli,
     docker,
     first_run,
+    fleet,
     floods,
     latency,
     live,
@@ -49,10 +50,11 @@ SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "live": live.run,
     "cli": cli.run,
     "floods": floods.run,
+    "fleet": fleet.run,
     "agents": agents.run,
     "web": web.run,
     "search": search.run,
 }
 
-# Half an hour and more, and what fills 5 or 12 GB of the disk: no part of a run that names nothing.
-ONLY_BY_NAME = frozenset({"agents", "search", "web"})
+# Half an hour and more, what fills 5 or 12 GB of the disk, and what waits for a node to be missed: no part of a run that names nothing.
+ONLY_BY_NAME = frozenset({"agents", "fleet", "search", "web"})
