@@ -15,6 +15,7 @@ from outlive.client import (
     CommandRefused,
     InvalidRequest,
     InvalidState,
+    ProcessNotFound,
 )
 from outlive.core.file_words import PIECE_BYTES
 from tests.files.trees import make_tree, state_of, sum_of
@@ -48,7 +49,7 @@ def test_a_process_names_the_machine_and_the_folder_where_it_runs(near: Client, 
 
 
 def test_a_place_that_there_is_not_is_said(near: Client, tmp_path: Path) -> None:
-    with pytest.raises(Exception, match=r"(?i)no process"):
+    with pytest.raises(ProcessNotFound, match="no node and no process 'elsewhere'"):
         near.files.copy(f"elsewhere:{tmp_path}", tmp_path / "copy")
     with pytest.raises(InvalidState) as missing:
         near.files.copy(f"far:{tmp_path}/none", tmp_path / "copy")

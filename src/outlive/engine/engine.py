@@ -335,7 +335,7 @@ class Engine:
             stack.callback(task.cancel)
         stack.callback(self._limits.close)
         stack.callback(self.services.close)
-        stack.callback(self.files.close)
+        stack.push_async_callback(self.files.close)
         stack.callback(self.questions.close)
         stack.callback(self.approvals.close)
 

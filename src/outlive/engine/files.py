@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeVar, assert_never
 
 import msgspec
 
-from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
+from outlive.core.errors import InvalidRequest, InvalidState, OutliveError, ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.file_words import name_bytes, shown_name, wire_name
 from outlive.core.location import LOCAL, Location
@@ -111,7 +111,8 @@ class Copies:
             CommandRefused: The caller may not run any command there.
             AccessDenied: `path_refused`.
             InvalidState: `file_missing`, `file_failed`.
-            InvalidRequest: The place is none, or is not decided yet.
+            ProcessNotFound: The place is neither a node nor a process.
+            InvalidRequest: It is a container.
             BackendUnavailable: The node does not answer.
         """
         self._close_rested(by.principal)
@@ -166,11 +167,11 @@ class Copies:
                     await self._nodes.ask_files(opened.node, METHOD_OF[FileClose], params, b"")
         return {"done": True}
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close everything; what was written stays, finished or not."""
         for name in list(self._open):
             self._close(name)
-        self._threads.shutdown(wait=True)
+        await asyncio.to_thread(self._threads.shutdown)  # a disk may still be busy with a piece
 
     async def _place(self, by: Owner, asked: FileOpen) -> tuple[Location, str]:
         """Return the machine that is meant, and the path there, absolute unless a node knows its own home folder."""
@@ -181,7 +182,12 @@ class Copies:
         if asked.place in self._nodes.states():
             return _at(asked.place), asked.path
         asker = Asker(principal=by.principal, project=asked.project, connection_id=by.connection_id)
-        process = await self._lookup.find(asked.place, asker)
+        try:
+            process = await self._lookup.find(asked.place, asker)
+        except ProcessNotFound as error:
+            text = f"There is no node and no process {shown_name(asked.place)[:60]!r}."
+            hint = f"Nodes are {', '.join((LOCAL, *sorted(self._nodes.states())))}."
+            raise ProcessNotFound(error.code, text, hint=hint) from None
         location, folder = process.location, os.fsencode(process.record.cwd)
         if location.is_open:
             text = f"{shown_name(asked.place)} waits for a place: it has no files yet."
