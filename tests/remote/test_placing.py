@@ -11,7 +11,7 @@ import pytest
 from outlive.client import BackendUnavailable, Client, InvalidRequest, InvalidState, LimitExceeded, Process
 from tests.remote.pairs import Proxy, a_token, output_of, wait_until
 from tests.support.processes import Gate
-from tests.support.server import OutliveServer
+from tests.support.server import OutliveServer, run_outlive
 
 _PROXY_HOST = "127.0.0.2"
 
@@ -80,6 +80,9 @@ def test_commands_spread_over_all_machines_and_the_rest_waits(nodes: Nodes, tmp_
         assert sorted(map(_place, started[:5])) == ["far1", "far1", "far2", "far2", "local"]
         assert [one.info().waits_for for one in started[5:]] == ["place", "place"]
         assert client.fleet.list()["waiting"] == [one.process_id for one in started[5:]]
+        listed = run_outlive("ps", state_dir=nodes.near.state_dir).stdout.splitlines()
+        places = [line.split()[listed[0].split().index("ON") - 1] for line in listed[1:]]  # none has a name
+        assert sorted(places[2:]) == ["far1", "far1", "far2", "far2", "local"]
         gate.open()
         for one in started:
             assert one.wait().exit_code == 0

@@ -12,8 +12,9 @@ from outlive.cli.output import is_coloured, plain, terminal_width
 from outlive.client.results import ProcessInfo
 from outlive.core.identity import short_name
 from outlive.core.lifecycle import signal_name
+from outlive.core.location import ANY, LOCAL
 
-_HEAD = ("ID", "NAME", "STATE", "PID", "AGE", "TIME", "OUTPUT", "COMMAND")
+_HEAD = ("ID", "NAME", "STATE", "PID", "AGE", "TIME", "OUTPUT")
 _SIGNALED = 128  # how shells count an end by a signal
 _UNKNOWN = 125  # it cannot be known how it ended, or it never ran
 _CAUSES = {
@@ -28,9 +29,13 @@ _CAUSES = {
 
 
 def process_rows(infos: Sequence[ProcessInfo], *, now: datetime, project: str) -> list[tuple[str, ...]]:
-    """Return the head and a row for each process; those of `project` without a name are called by their short ids here."""
+    """Return the head and a row for each process; those of `project` without a name are called by their short ids here.
+
+    Where they run is a column once one of them runs elsewhere.
+    """
+    is_spread = any(info.location is not None for info in infos)
     return [
-        _HEAD,
+        (*_HEAD, *(("ON",) if is_spread else ()), "COMMAND"),
         *(
             (
                 short_name(info.process_id),
@@ -40,11 +45,18 @@ def process_rows(infos: Sequence[ProcessInfo], *, now: datetime, project: str) -
                 age(info.created_at, now),
                 _running_time(info, now),
                 shown_size(info.cursor.stdout + info.cursor.stderr),
+                *((_place(info),) if is_spread else ()),
                 shown_command(info),
             )
             for info in infos
         ),
     ]
+
+
+def _place(info: ProcessInfo) -> str:
+    """Return where a process runs, in one word; a dash while that is not decided."""
+    backend = LOCAL if info.location is None else info.location["backend"]
+    return "-" if backend == ANY else backend
 
 
 def shown_table(rows: Sequence[tuple[str, ...]]) -> str:
