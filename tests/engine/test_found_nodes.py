@@ -66,13 +66,13 @@ def _found(name: str, url: str = "http://a:1", word: str = "t") -> FoundNode:
 def _nodes(folder: Path, routes: _Routes) -> tuple[Nodes, FoundNodes]:
     files = NodeFiles(Layout(str(folder)))
     nodes = Nodes(files, routes, Places(StaticPlacement()), events=EventPublisher())
-    return nodes, FoundNodes(nodes.declared, routes)
+    return nodes, FoundNodes(nodes)
 
 
 async def test_a_found_node_is_reached_kept_and_followed_to_its_new_address(tmp_path: Path) -> None:
     routes = _Routes()
     _, found = _nodes(tmp_path, routes)
-    await found.run(_Finding(_found("n1"), _found("n1"), _found("n1", word="u")))
+    await found.take(_Finding(_found("n1"), _found("n1"), _found("n1", word="u")))
     assert [(one.url, one.token) for one in routes.put_entries if one] == [
         ("http://a:1", "t"),
         ("http://a:1", "u"),
@@ -85,10 +85,10 @@ async def test_an_operators_word_comes_before_what_is_found(tmp_path: Path) -> N
     routes = _Routes()
     nodes, found = _nodes(tmp_path, routes)
     await nodes.add(NodeAdd(name="mine", url="http://mine:1", token="m"))
-    await found.run(
+    await found.take(
         _Finding(_found("mine"), _found("named"), _found("local"), _found("bad", url="nowhere"), _found("n2"))
     )
     assert [one.name for one in routes.put_entries if one] == ["mine", "n2"]
     await nodes.add(NodeAdd(name="n2", url="http://other:1", token="o"))
-    await found.run(_Finding(_found("n2", word="v")))
+    await found.take(_Finding(_found("n2", word="v")))
     assert [one.url for one in routes.put_entries if one][-1] == "http://other:1"

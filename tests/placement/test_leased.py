@@ -1,4 +1,4 @@
-"""Leases from what several servers share: each command is placed once, in order, whoever dies or comes first."""
+"""Leases from what several servers share: each command is placed once, in order, whatever dies and whichever server comes first."""
 
 from dataclasses import dataclass, field
 

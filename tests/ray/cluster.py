@@ -60,6 +60,7 @@ class RayCluster:
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": _TOKEN,
+            "RAY_raylet_start_wait_time_s": str(round(_START_S)),  # 30 s are not enough on a busy machine
             # What the control server knows survives it.
             "RAY_gcs_storage": "rocksdb",
             "RAY_gcs_storage_path": str(self._folder / "gcs"),
@@ -170,6 +171,7 @@ class RayCluster:
                 start_new_session=True,
             )
             self._sessions[name] = process.pid
+            self._started.append(process)
             code = process.wait(_START_S)
         if code != 0:
             raise AssertionError(f"Ray did not start:\n{log.read_text()}")

@@ -107,7 +107,7 @@ def test_commands_go_on_without_rays_control_server_and_new_ones_wait_for_it(
 def test_a_driver_without_the_clusters_token_leases_nothing_and_the_server_stays(
     site: RaySite, tmp_path: Path
 ) -> None:
-    """Ray's token authentication: who has none does not get in, and the server says so instead of ending."""
+    """Ray's token authentication keeps the driver out; its log says so, and the server does not end."""
     near, client = site.gateway("near", token="w" * 43, is_open=False)
     waiting = _start(client, "echo new")
     log = near.state_dir / "ray.log"

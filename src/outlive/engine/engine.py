@@ -176,7 +176,6 @@ class Engine:
         self._places = Places(self.placement, gpus=settings.gpus)
         self._limits = ConcurrencyLimits(self._pending, self._places)
         self.nodes = Nodes(NodeFiles(self._layout, fit=reserve.fit), routes, self._places, events=self.events)
-        self._found_nodes = FoundNodes(self.nodes.declared, routes)
         self._changes = ChangeHandler(
             self._feed, self._limits, unread=self._unread, redaction=self.redaction, events=self.events
         )
@@ -329,8 +328,7 @@ class Engine:
             tasks.create_task(self._find_and_keep(), name="engine upkeep"),
             tasks.create_task(self.disk.run(), name="engine disk"),
             tasks.create_task(self._index.run(), name="engine index"),
-            tasks.create_task(self.placement.run(), name="engine placement"),
-            tasks.create_task(self._found_nodes.run(self.placement), name="engine found nodes"),
+            tasks.create_task(FoundNodes(self.nodes).run(self.placement), name="engine placement"),
         ):
             stack.callback(task.cancel)
         stack.callback(self._limits.close)
@@ -342,8 +340,7 @@ class Engine:
     async def _find_and_keep(self) -> None:
         """Find what lives again, let what waits begin, then look after the past, for ever."""
         await self.reconciliation.run()
-        # Only now is known how many of each group run.
-        self.queue.begin()
+        self.queue.begin()  # only now is known how many of each group run
         self.approvals.begin()
         self.services.begin()
         await self._upkeep.run(self.settings.retention, interval_s=self.settings.retention_interval_s)

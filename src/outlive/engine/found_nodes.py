@@ -1,12 +1,12 @@
 """`FoundNodes`: nodes that a placement finds, used as if an operator had added them."""
 
+import asyncio
 import logging
 from dataclasses import replace
 
 from outlive.core.errors import OutliveError
 from outlive.core.location import ANY, DOCKER, LOCAL
-from outlive.engine.declared_nodes import DeclaredNodes
-from outlive.engine.nodes import NodeRoutes
+from outlive.engine.nodes import Nodes
 from outlive.placement.contract import Placement
 from outlive.placement.leases import FoundNode
 from outlive.store.node_files import NodeEntry
@@ -17,13 +17,19 @@ _logger = logging.getLogger(__name__)
 class FoundNodes:
     """Keeps and reaches what is found. On the engine's loop only."""
 
-    def __init__(self, declared: DeclaredNodes, routes: NodeRoutes) -> None:
+    def __init__(self, nodes: Nodes) -> None:
         """Take where entries are kept, and what reaches nodes."""
-        self._declared = declared
-        self._routes = routes
+        self._declared = nodes.declared
+        self._routes = nodes.routes
 
     async def run(self, placement: Placement) -> None:
-        """Use each node that is found, until cancelled; what an operator has declared stays as it is."""
+        """Keep a placement in touch with what leases its places, and use each node that it finds, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(placement.run())
+            tasks.create_task(self.take(placement))
+
+    async def take(self, placement: Placement) -> None:
+        """Use each node that is found; what an operator has declared stays as it is."""
         while (found := await placement.found()) is not None:
             try:
                 await self._use(found)
@@ -38,6 +44,6 @@ class FoundNodes:
                 return
             entry = self._routes.check(replace(old, url=found.url, token=found.token, is_found=True))
             if entry != old:
-                # On disk first: a server that starts while no one finds nodes reaches what runs there.
+                # On disk first: a server that starts while nothing finds nodes reaches what runs there.
                 await self._declared.keep(entry)
                 await self._routes.put(entry.name, entry)

@@ -152,6 +152,7 @@ class Nodes:
 
     Attributes:
         declared: What is declared of them.
+        routes: What reaches them.
         keys: What machines show that connect as nodes by themselves.
         gateways: The servers that this machine has joined; `app` sets it.
     """
@@ -160,7 +161,7 @@ class Nodes:
         self, files: NodeFiles, routes: NodeRoutes, places: Places, *, events: EventPublisher
     ) -> None:
         """Take what is kept of them, what reaches them, what places commands on them, and where changes are told."""
-        self._routes = routes
+        self.routes = routes
         self._places = places
         self._events = events
         self.declared = DeclaredNodes(files, places)
@@ -188,7 +189,7 @@ class Nodes:
         return NodeList(
             nodes=[
                 self._view(name, state, rooms.get(name))
-                for name, state in sorted(self._routes.states().items())
+                for name, state in sorted(self.routes.states().items())
             ],
             local=_room(rooms[LOCAL], self._entries.get(LOCAL)),
             waiting=[one for one in self._places.waiting() if one in own],
@@ -267,11 +268,11 @@ class Nodes:
                 is_draining=old is not None and old.is_draining,
             )
             try:
-                entry = self._routes.check(entry)
+                entry = self.routes.check(entry)
             except ConfigInvalid as error:
                 raise InvalidRequest("invalid_params", error.message, hint=error.hint) from error
             await self._keep(entry)
-            await self._routes.put(asked.name, entry)
+            await self.routes.put(asked.name, entry)
 
     async def invite(self, asked: NodeInvite) -> Invitation:
         """Let one machine join under a name, within ten minutes; one that has it already is the node until then.
@@ -283,14 +284,14 @@ class Nodes:
         _check_name(asked.name)
         async with self._changing:
             old = self._entries.get(asked.name, NodeEntry(name=asked.name))
-            if old.url or asked.name in self._routes.declared:
+            if old.url or asked.name in self.routes.declared:
                 raise _other_way(asked.name, "is reached by its address")
             code, kept = self.keys.invitation()
             labels = asked.labels or old.labels
             entry = replace(old, dials_in=True, labels=labels, invitation=kept)
             await self._keep(entry)
             if not old.dials_in:
-                await self._routes.put(asked.name, entry)
+                await self.routes.put(asked.name, entry)
         return Invitation(name=asked.name, code=code, expires_at=datetime.fromtimestamp(kept.expires_s, UTC))
 
     async def drain(self, name: str, *, is_draining: bool) -> None:
@@ -316,18 +317,18 @@ class Nodes:
             self._check_known(asked.name)
             if asked.name == LOCAL:
                 raise InvalidRequest("invalid_params", "name: this machine cannot be removed, only drained.")
-            if asked.name in self._routes.declared:
+            if asked.name in self.routes.declared:
                 hint = "Take it out of --node (OUTLIVE_NODE) and start the server again, or drain it."
                 raise InvalidRequest("invalid_params", f"A setting names {asked.name!r}.", hint=hint)
-            count = self._routes.states()[asked.name].processes
+            count = self.routes.states()[asked.name].processes
             if count and not asked.force:
                 text = f"{count} processes run on {asked.name!r}: drain it and wait for them, or use force."
                 raise InvalidState("node_busy", text, details={"processes": count})
             await self.declared.drop(asked.name)
-            await self._routes.put(asked.name, None)
+            await self.routes.put(asked.name, None)
 
     def _check_known(self, name: str) -> None:
-        known = {LOCAL, *self._routes.states()}
+        known = {LOCAL, *self.routes.states()}
         if name not in known:
             hint = f"There are: {', '.join(sorted(known))}."
             raise InvalidRequest("invalid_params", f"name: there is no node {name!r}.", hint=hint)
