@@ -35,7 +35,7 @@ from outlive.placement.leased import LeasedPlacement
 from outlive.placement.static import StaticPlacement
 from outlive.policy.redaction import Redactor
 from outlive.protocols.frames import decode_identity
-from outlive.store.node_files import NodeEntry, NodeFiles
+from outlive.store.machines.node_files import NodeEntry, NodeFiles
 
 
 def engine_and_containers(

@@ -11,15 +11,15 @@ from outlive.backends.remote.folder import known_nodes
 from outlive.backends.remote.joined import JoinedNodes
 from outlive.backends.remote.link import Pauses
 from outlive.client.asyncio_runtime import AsyncioRuntime
-from outlive.client.joined import JoinedAddress
 from outlive.client.link import Address, Way
-from outlive.client.node import NodeClient
+from outlive.client.machines.joined import JoinedAddress
+from outlive.client.machines.node import NodeClient
 from outlive.config import Settings
 from outlive.config.access_settings import NODE_TOKEN
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.keeper.common.kernel import punch_hole
-from outlive.store.node_files import NodeEntry
+from outlive.store.machines.node_files import NodeEntry
 
 JOINED = "joined"  # shown where others have an address
 # Looking for it costs nothing: the attempt itself waits until the node has dialled in.

@@ -20,7 +20,7 @@ from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.engine import Engine, Process, controls
-from outlive.engine.starts import admission
+from outlive.engine.starts import admitted_starts
 from tests.engine.engines import ME, an_engine, settled
 from tests.engine.held_backend import HeldBackend
 from tests.keeper.client import KeeperRefused
@@ -193,7 +193,7 @@ async def test_a_turn_whose_late_answer_is_that_the_disk_is_full_is_asked_for_ag
     held: HeldBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The node was silent first, and then had no room: the command goes on waiting for its turn, and runs once."""
-    monkeypatch.setattr(admission, "_RETRY_S", 0.01)
+    monkeypatch.setattr(admitted_starts, "_RETRY_S", 0.01)
     async with asyncio.timeout(10), an_engine(tmp_path / "state", backend=held) as engine:
         second = await _queued(engine, held)
         await engine.queue.set_limit("me", "g", 2)

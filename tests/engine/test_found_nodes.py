@@ -9,15 +9,15 @@ from outlive.backends.contract import NodeState
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.core.needs import Amounts
-from outlive.engine.found_nodes import FoundNodes
-from outlive.engine.nodes import Nodes
+from outlive.engine.machines.found_nodes import FoundNodes
+from outlive.engine.machines.nodes import Nodes
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.places import Places
 from outlive.operations.nodes import NodeAdd
 from outlive.placement.fleet import FleetNode
 from outlive.placement.leases import FoundNode
 from outlive.placement.static import StaticPlacement
-from outlive.store.node_files import NodeEntry, NodeFiles
+from outlive.store.machines.node_files import NodeEntry, NodeFiles
 
 
 class _Finding(StaticPlacement):

@@ -7,7 +7,7 @@ import pytest
 
 from outlive.core.layout import Layout
 from outlive.keeper.common.server_marks import is_server_wanted
-from outlive.store.gateway_files import GatewayEntry, GatewayFiles
+from outlive.store.machines.gateway_files import GatewayEntry, GatewayFiles
 
 _ENTRY = GatewayEntry(
     name="gateway.example",

@@ -20,10 +20,10 @@ from outlive.engine.commands.sandbox import Sandboxes
 from outlive.engine.controls import BulkControls, Controls
 from outlive.engine.disk_usage import DiskUsage
 from outlive.engine.files import Copies
-from outlive.engine.found_nodes import FoundNodes
 from outlive.engine.health import DiskWatch, Health
 from outlive.engine.lookup import Lookup
-from outlive.engine.nodes import NodeRoutes, Nodes, NoRoutes
+from outlive.engine.machines.found_nodes import FoundNodes
+from outlive.engine.machines.nodes import NodeRoutes, Nodes, NoRoutes
 from outlive.engine.output_index import OutputIndex
 from outlive.engine.output_search import OutputSearch
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
@@ -62,7 +62,7 @@ from outlive.keeper.common.disk import Reserve, probe
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement
-from outlive.store.node_files import NodeFiles
+from outlive.store.machines.node_files import NodeFiles
 from outlive.store.owed_notices import OwedNotices
 from outlive.store.queue_store import QueueStore
 from outlive.store.registry import Registry

@@ -1,4 +1,4 @@
-"""What is asked of the client of a node, as protocols: `outlive.client.node` fulfils them, and `outlive.nodes` passes it in."""
+"""What is asked of the client of a node, as protocols: `outlive.client.machines.node` fulfils them, and `outlive.nodes` passes it in."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

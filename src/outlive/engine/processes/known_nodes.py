@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
-from outlive.store.node_files import NodeEntry
+from outlive.store.machines.node_files import NodeEntry
 
 # Nothing is placed for so long on a node that has refused a command, so that not all that wait are sent there in vain.
 _REFUSED_S = 1.0

@@ -18,7 +18,7 @@ from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
-from outlive.engine.starts.admission import Admission
+from outlive.engine.starts.admitted_starts import AdmittedStarts
 from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.placed_starts import PlacedStarts
 from outlive.operations.reports import GroupView
@@ -62,7 +62,7 @@ class StartQueue:
         self._changes = changes
         self._outcomes = outcomes
         self._redaction = redaction
-        self.admission = Admission(
+        self.admission = AdmittedStarts(
             backend,
             limits=limits,
             pending=pending,

@@ -7,7 +7,7 @@ from starlette.websockets import WebSocket
 
 from outlive.operations.nodes import GatewayView
 from outlive.policy.access import Access
-from outlive.store.gateway_files import GatewayEntry
+from outlive.store.machines.gateway_files import GatewayEntry
 
 
 class SessionDoor(Protocol):

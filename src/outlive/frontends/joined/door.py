@@ -17,7 +17,7 @@ from websockets.exceptions import WebSocketException
 
 from outlive.backends.remote.joined import JoinedNodes, Lane
 from outlive.core.errors import InvalidState, LimitExceeded, OutliveError, ProtocolViolation
-from outlive.engine.node_keys import NodeKey, NodeKeys
+from outlive.engine.machines.node_keys import NodeKey, NodeKeys
 from outlive.protocols.joined import (
     INSTANCE_HEADER,
     NODE_PATH,

@@ -7,7 +7,7 @@ from starlette.routing import BaseRoute
 
 from outlive.backends.remote.joined import JoinedNodes
 from outlive.core.layout import Layout
-from outlive.engine.nodes import Nodes
+from outlive.engine.machines.nodes import Nodes
 from outlive.frontends.joined.contract import SessionDoor
 from outlive.frontends.joined.door import NodeDoor
 from outlive.frontends.joined.gateways import JoinedGateways

@@ -17,7 +17,7 @@ from outlive.frontends.joined.dialled import Spare, accepted, dial
 from outlive.operations.nodes import GatewayView
 from outlive.policy.access import Access, Scope
 from outlive.protocols.joined import Here, Kept, Probe, Renewed, ServeNow, Welcome
-from outlive.store.gateway_files import GatewayEntry, GatewayFiles
+from outlive.store.machines.gateway_files import GatewayEntry, GatewayFiles
 
 _logger = logging.getLogger(__name__)
 

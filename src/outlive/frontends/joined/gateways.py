@@ -18,7 +18,7 @@ from outlive.core.layout import Layout
 from outlive.frontends.joined.contract import DialSettings, KeptGateway, SessionDoor
 from outlive.operations.nodes import GatewayView, NodeJoin, NodeLeave
 from outlive.protocols.joined import NODE_PATH
-from outlive.store.gateway_files import GatewayEntry, GatewayFiles
+from outlive.store.machines.gateway_files import GatewayEntry, GatewayFiles
 
 _TLS_HINT = "Take wss:// (and --ca FILE for an authority of your own), or a tunnel that ends on this machine."
 

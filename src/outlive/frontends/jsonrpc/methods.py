@@ -18,8 +18,8 @@ from outlive.core.errors import AccessDenied, InvalidRequest, OutliveError, Prot
 from outlive.core.events import AuditEvent
 from outlive.frontends.jsonrpc.context import BytesHandler, Concurrency, Context, Method, Result
 from outlive.frontends.jsonrpc.controls import CONTROLS, write_bytes
-from outlive.frontends.jsonrpc.files import FILES, write_piece
-from outlive.frontends.jsonrpc.nodes import NODES
+from outlive.frontends.jsonrpc.machines.files import FILES, write_piece
+from outlive.frontends.jsonrpc.machines.nodes import NODES
 from outlive.frontends.jsonrpc.queries import QUERIES
 from outlive.frontends.jsonrpc.reports import REPORTS
 from outlive.frontends.jsonrpc.services import SERVICES

@@ -15,15 +15,16 @@ from starlette.websockets import WebSocketClose
 
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
-from outlive.frontends.rest import documents, files, nodes, processes, reports, services, terminals
+from outlive.frontends.rest import documents, processes, reports, services, terminals
 from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.follow import EVENTS, follow, follow_socket
+from outlive.frontends.rest.machines import files, nodes
+from outlive.frontends.rest.machines.uploads import upload
 from outlive.frontends.rest.openapi import make_document, render_page
 from outlive.frontends.rest.output import ASCIICAST_TYPE, BYTES_TYPE, read
 from outlive.frontends.rest.problems import DOCS_PATH, send_problem
 from outlive.frontends.rest.routes import WEBSOCKET, Members, RestCall, RestContext, RestPath, RestRoute
 from outlive.frontends.rest.search import LINES, TEXT, search
-from outlive.frontends.rest.uploads import upload
 from outlive.operations import answers as shared
 from outlive.operations.controls import CONTROLS
 from outlive.operations.files import FolderPage, NewFile

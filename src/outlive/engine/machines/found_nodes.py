@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from outlive.core.errors import OutliveError
 from outlive.core.location import ANY, DOCKER, LOCAL
-from outlive.engine.nodes import Nodes
+from outlive.engine.machines.nodes import Nodes
 from outlive.placement.contract import Placement
 from outlive.placement.leases import FoundNode
-from outlive.store.node_files import NodeEntry
+from outlive.store.machines.node_files import NodeEntry
 
 _logger = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from starlette.responses import Response, StreamingResponse
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.file_words import PIECE_BYTES
 from outlive.core.process import Owner
+from outlive.frontends.rest.machines.uploads import MOST_BYTES
 from outlive.frontends.rest.output import BYTES_TYPE
 from outlive.frontends.rest.problems import HttpRefusal
 from outlive.frontends.rest.routes import RestCall
-from outlive.frontends.rest.uploads import MOST_BYTES
 from outlive.operations.files import (
     FileClose,
     FileDrop,

@@ -23,8 +23,8 @@ from outlive.core.events import AuditEvent
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import Amounts
 from outlive.core.process import Owner
-from outlive.engine.declared_nodes import DeclaredNodes
-from outlive.engine.node_keys import NodeKeys
+from outlive.engine.machines.declared_nodes import DeclaredNodes
+from outlive.engine.machines.node_keys import NodeKeys
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.places import Places
 from outlive.operations.nodes import (
@@ -47,7 +47,7 @@ from outlive.operations.nodes import (
     RoomView,
 )
 from outlive.placement.contract import NodeRoom
-from outlive.store.node_files import NodeEntry, NodeFiles
+from outlive.store.machines.node_files import NodeEntry, NodeFiles
 
 # What the audit log calls each of them.
 _WORDS = {request: name for name, request in NODE_REQUESTS.items()}

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from outlive.core.errors import AccessDenied
-from outlive.engine.declared_nodes import DeclaredNodes
+from outlive.engine.machines.declared_nodes import DeclaredNodes
 from outlive.policy.access import PREFIX, digest_of
-from outlive.store.node_files import KeptInvitation
+from outlive.store.machines.node_files import KeptInvitation
 
 INVITED_S = 600.0  # long enough to walk to the other machine, too short to be found in a note later
 # As long as a token's: nothing is left to guess. With the prefix of tokens none of them counts as no secret at another door.

@@ -1,4 +1,4 @@
-"""`Admission`: starts commands whose turn has come, until it is known what came of it: here, or on the machine that has room.
+"""`AdmittedStarts`: starts commands whose turn has come, until it is known what came of it: here, or on the machine that has room.
 
 What waits for its turn is in `groups`, which machine has room is known to `places`, and where a start is described anew for its
 machine is `placed_starts`.
@@ -22,7 +22,7 @@ _STOPPING = "The server is being stopped."
 _OPEN = Location(kind="node", backend=ANY)
 
 
-class Admission:
+class AdmittedStarts:
     """Asks for starts that had to wait, or that need a place (see `groups.StartAdmission`). On the engine's loop only."""
 
     def __init__(

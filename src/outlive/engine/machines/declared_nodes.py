@@ -4,7 +4,7 @@ import asyncio
 
 from outlive.core.errors import LimitExceeded
 from outlive.engine.processes.places import Places
-from outlive.store.node_files import NodeEntry, NodeFiles
+from outlive.store.machines.node_files import NodeEntry, NodeFiles
 
 
 class DeclaredNodes:

@@ -1,0 +1,1 @@
+"""The methods about machines: nodes, and their files."""
