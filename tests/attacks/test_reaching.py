@@ -90,6 +90,11 @@ _STARTS: set[tuple[str, ...]] = {
     *(("mcp", name) for name in ("command_execute", "command_execute_script", "run", "terminal_create")),
     *(("mcp", f"execute_{name}linux_shell_command") for name in ("", "background_")),
 }
+# What opens files at all: refused to a caller that lives in a stronger profile than open (`tests/remote/test_files`).
+_FILES: set[tuple[str, ...]] = {
+    *((f"file_{name}",) for name in ("open", "look", "list", "read", "digest", "write", "make", "drop")),
+    *(("file_close",), ("GET", "/v1/files"), ("GET", "/v1/files/content"), ("PUT", "/v1/files/content")),
+}
 # What nothing inside may do at all, whatever its token allows (`tests/policy/test_approver`), or only looks.
 _APPROVALS: set[tuple[str, ...]] = {
     *(("approvals",), ("approve",), ("deny",), ("GET", "/v1/approvals")),
@@ -213,7 +218,7 @@ def test_every_verb_that_changes_something_is_tried() -> None:
     tools: dict[tuple[str, ...], Scope] = {("mcp", tool.name): tool.scope for tool in TOOL_SETS["all"]}
     scopes: dict[tuple[str, ...], Scope] = {(name,): one.scope for name, one in METHODS.items()}
     changing = {name for name, scope in (scopes | routes | tools).items() if scope >= Scope.RUN}
-    assert changing == {*_ATTEMPTS, *_STARTS, *_APPROVALS} - _WITHOUT_SCOPE
+    assert changing == {*_ATTEMPTS, *_STARTS, *_FILES, *_APPROVALS} - _WITHOUT_SCOPE
 
 
 @pytest.mark.promise("A.reach_inside")
