@@ -208,19 +208,20 @@ def _ray(bench: Bench, section: Section, label: str) -> None:
         words = ["--head", "--block", "--disable-usage-stats", "--num-cpus=2", f"--temp-dir={folder / 'r'}"]
         words += ["--node-ip-address=127.0.0.1", "--dashboard-host=127.0.0.1", "--include-dashboard=true"]
         words += [f"--{name}={port}" for name, port in ports.items()]
-        environment = clean_environment(RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0")
         # A session of its own: however it ends, nothing of it is left.
-        head = subprocess.Popen(
-            [program, "start", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-        )
+        said = folder / "said"
+        with said.open("wb") as log:
+            head = subprocess.Popen(
+                [program, "start", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=clean_environment(),
+                start_new_session=True,
+            )
         try:
             submit = [program, *_JOB, f"http://127.0.0.1:{ports['dashboard-port']}", "--", "/bin/true"]
-            _until_done(lambda: _is_done(submit, folder), head)
+            _until_done(lambda: _is_done(submit, folder), head, said)
             for _ in range(bench.pick(5, 2)):
                 bench.say(f"fleet: {label}")
                 begun = time.perf_counter()
@@ -247,13 +248,14 @@ def _is_done(words: list[str], folder: Path) -> bool:
     return done.returncode == 0
 
 
-def _until_done(is_done: Callable[[], bool], head: subprocess.Popen[bytes]) -> None:
+def _until_done(is_done: Callable[[], bool], head: subprocess.Popen[bytes], said: Path) -> None:
     deadline = time.monotonic() + 4 * _PATIENCE_S
     while time.monotonic() < deadline and head.poll() is None:
         if is_done():
             return
         time.sleep(1)
-    raise Unavailable("it did not get ready")
+    lines = said.read_text(errors="replace").strip().splitlines()
+    raise Unavailable(f"it did not get ready: {lines[-1] if lines else 'it said nothing'}")
 
 
 def _slurm(_bench: Bench, _section: Section, _label: str) -> None:
