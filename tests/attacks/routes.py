@@ -16,6 +16,8 @@ _PLACEHOLDERS = {
     "{process_id}": "01k9zq3v8d4t6r2m5x7b1n0c9f",
     "{terminal_id}": "01k9zq3v8d4t6r2m5x7b1n0c9f",
     "{file:path}": "app.js",
+    "{gateway}": "gateway.example",
+    "{name}": "far",
 }
 # What every caller may see that comes from no foreign page: that the server lives, and the page's files, which hold no data.
 PUBLIC = frozenset(
