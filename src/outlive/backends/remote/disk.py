@@ -50,7 +50,12 @@ class DiskWorker:
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_busy, self._timer = True, None
         asked, self._asked = self._asked, []
-        done = loop.run_in_executor(None, _carry_out, [work for work, _ in asked])
+        try:
+            done = loop.run_in_executor(None, _carry_out, [work for work, _ in asked])
+        except (
+            RuntimeError
+        ):  # the server ends and has no threads any more: only notes are left, which the next one does again
+            return
 
         def settle(future: asyncio.Future[list[tuple[Any, Exception | None]]]) -> None:
             if future.cancelled() or future.exception() is not None:  # the loop is being closed
