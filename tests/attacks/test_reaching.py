@@ -95,12 +95,16 @@ _FILES: set[tuple[str, ...]] = {
     *((f"file_{name}",) for name in ("open", "look", "list", "read", "digest", "write", "make", "drop")),
     *(("file_close",), ("GET", "/v1/files"), ("GET", "/v1/files/content"), ("PUT", "/v1/files/content")),
 }
-# What nothing inside may do at all, whatever its token allows (`tests/policy/test_approver`), or only looks.
+# What nothing inside may do at all, whatever its token allows (`tests/policy/test_approver`, `tests/remote/test_placing`), or only looks.
 _APPROVALS: set[tuple[str, ...]] = {
     *(("approvals",), ("approve",), ("deny",), ("GET", "/v1/approvals")),
     *((name,) for name in ("audit", "settings", "checks")),
     *(("GET", f"/v1/{name}") for name in ("audit", "settings", "checks")),
     *(("POST", f"/v1/approvals/{{process_id}}/{name}") for name in ("approve", "deny")),
+    *((f"node_{name}",) for name in ("add", "drain", "resume", "remove", "invite", "join", "leave")),
+    *(("POST", f"/v1/nodes/{{name}}/{name}") for name in ("drain", "resume", "invite")),
+    *(("POST", "/v1/nodes"), ("DELETE", "/v1/nodes/{name}"), ("POST", "/v1/gateways")),
+    ("DELETE", "/v1/gateways/{gateway}"),
 }
 
 

@@ -68,7 +68,7 @@ def _imported(words: list[str], folder: Path, state_dir: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("words", "at_most"),
-    [(["ps"], 165), (["ps", "--all", "--json", "--limit", "5"], 165), (["run", "--", "true"], 180)],
+    [(["ps"], 167), (["ps", "--all", "--json", "--limit", "5"], 167), (["run", "--", "true"], 182)],
 )
 def test_a_call_to_this_machines_server_imports_little(
     server: OutliveServer, words: list[str], at_most: int, tmp_path: Path

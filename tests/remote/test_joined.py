@@ -233,12 +233,14 @@ def test_machines_join_and_leave_at_every_door(near: OutliveServer, tmp_path: Pa
     rest = Requests(near, a_token(near, "decides", "admin"))
     invitation = rest("POST", "/v1/nodes/far/invite", body={"labels": {"zone": "eu"}}).body["invitation"]
     assert (invitation["name"], invitation["code"][:9]) == ("far", "olv_join_")
+    assert rest("POST", "/v1/nodes/far/invite", body={"label": {}}).slug == "invalid_params"
     assert rest("GET", "/v1/nodes").body["invitation"] is None
     with OutliveServer(tmp_path / "far") as far:
         there = Requests(far, a_token(far, "decides", "admin"))
         reply = there("POST", "/v1/gateways", body={"url": near.url, "code": invitation["code"]})
         assert [one["node"] for one in reply.body["gateways"]] == ["far"], reply
         wait_until(lambda: node_state(near)["state"] == "connected")
+        assert node_state(near)["room"]["labels"] == {"zone": "eu"}
         reply = there("POST", "/v1/gateways", body={"url": near.url, "code": invitation["code"]})
         assert (reply.status, reply.slug) == (401, "token_invalid")
         assert there("DELETE", "/v1/gateways/127.0.0.1").body["gateways"] == []

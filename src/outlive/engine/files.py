@@ -1,7 +1,7 @@
 """`Copies`: files of this machine and of nodes, opened, read and written for callers that copy them.
 
 A copy is opened by a caller that might run any command there, unbounded: only such a caller can read and write what files there are
-without it. Where lists are in force, they judge `outlive cp` with the path, as a command. What is outlive's own nobody copies
+without it. Where lists are in force, they judge `outlive cp` with the path, as a command. What is outlive's own is never copied
 (`files.wall`). On a node the same is asked of its server, which decides once more, about the token that this server shows there.
 
 An open copy lives in memory, and is closed when it has rested. All that is done in it may be done twice, so a caller whose server was

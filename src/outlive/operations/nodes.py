@@ -47,6 +47,12 @@ class NodeAdd(msgspec.Struct, kw_only=True, frozen=True):
         return "<NodeAdd>"
 
 
+class OfNode(msgspec.Struct, kw_only=True, frozen=True):
+    """Which node is meant."""
+
+    name: NodeName
+
+
 class NodesRequest(msgspec.Struct, kw_only=True, frozen=True):
     """Every node."""
 
@@ -75,11 +81,16 @@ class NodeRemoval(msgspec.Struct, kw_only=True, frozen=True):
     ] = False
 
 
-class NodeInvite(msgspec.Struct, kw_only=True, frozen=True):
+class NodeLabels(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """How a machine is labelled that is invited."""
+
+    labels: Annotated[Tags, Meta(description="Labels beside those that it has itself.")] = {}
+
+
+class NodeInvite(NodeLabels, kw_only=True, frozen=True):
     """A machine that may join as a node by dialling in, once, with the code that the answer holds."""
 
     name: NodeName
-    labels: Annotated[Tags, Meta(description="Labels beside those that it has itself.")] = {}
 
 
 class NodeJoin(msgspec.Struct, kw_only=True, frozen=True):

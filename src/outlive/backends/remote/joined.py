@@ -1,7 +1,7 @@
 """The connections of nodes that dial in: `JoinedNodes` has a `Lane` for each, where one lies ready and `take` gets it.
 
-A node keeps one connection here that nothing is said over, its spare. Whoever needs a connection to the node takes the spare, and the
-node dials the next one. Who may bring one is decided where they come in (`frontends.joined.door`); nothing is read here.
+A node keeps one connection here that nothing is said over, its spare. A caller that needs a connection to the node takes the spare, and the
+node dials the next one. Which machine may bring one is decided where they come in (`frontends.joined.door`); nothing is read here.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class Lane:
             self._came.notify_all()
 
     def withdraw(self, spare: DialledIn) -> bool:
-        """Take this very one out if it still lies ready, so that nobody else uses it; `offer` puts it back."""
+        """Take this very one out if it still lies ready, so that no other caller uses it; `offer` puts it back."""
         if self._spare is not spare or spare.is_closed:
             return False
         self._spare = None

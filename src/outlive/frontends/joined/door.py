@@ -2,7 +2,7 @@
 
 The guard has checked that the caller shows a code or a credential. Here it gets its next credential, a second machine with the same
 one is told from a node that has come back, and the connection becomes its lane's spare (decision 211). What is said over it later is
-the client's: here frames are only read, so that an end is noticed also while nobody waits for one.
+the client's: here frames are only read, so that an end is noticed also while no caller waits for one.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class NodeSocket:
         return self.ended.is_set()
 
     async def read(self) -> None:
-        """Take frames until the connection ends; waits while nobody takes them, and so does the node."""
+        """Take frames until the connection ends; waits while no caller takes them, and so does the node."""
         try:
             while not self.is_closed:
                 message = await self._websocket.receive()

@@ -26,6 +26,7 @@ _TAGS = [
     {"name": "processes", "description": "Processes as a resource."},
     {"name": "terminals", "description": "Shells that stay, whose commands are captured one by one."},
     {"name": "services", "description": "What a project wants to run, kept running."},
+    {"name": "machines", "description": "The machines that commands run on, and their files."},
     {"name": "documents", "description": "Paths and shapes of an older back end, kept for its callers."},
     {"name": "probes", "description": "For what watches the server."},
 ]

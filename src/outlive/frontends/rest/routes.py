@@ -248,6 +248,8 @@ class RestRoute:
             return "terminals"
         if self.path.startswith("/v1/services"):
             return "services"
+        if self.path.startswith(("/v1/nodes", "/v1/gateways", "/v1/files")):
+            return "machines"
         return "processes" if self.path.startswith("/v1/") else "probes" if self.operation else ""
 
 

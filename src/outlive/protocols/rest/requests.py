@@ -18,6 +18,7 @@ from outlive.core.command import Command
 from outlive.core.process import WaitUntil
 from outlive.core.terminal import Form
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial
+from outlive.operations.nodes import NodeAdd, NodeJoin, NodeLabels
 from outlive.operations.repetition import Rerun
 from outlive.operations.requests import (
     Bytes,
@@ -142,6 +143,11 @@ BODIES: Mapping[type[msgspec.Struct], dict[str, Any]] = MappingProxyType(
         },
         DownRequest: {"examples": [{"folder": "/srv/shop"}]},
         RestartRequest: {"examples": [{"folder": "/srv/shop", "names": ["web"]}]},
+        NodeAdd: {
+            "examples": [{"name": "build", "url": "wss://build.example:8003", "labels": {"zone": "eu"}}]
+        },
+        NodeLabels: {"examples": [{"labels": {"zone": "eu"}}]},
+        NodeJoin: {"examples": [{"url": "wss://gateway.example:8003", "code": "olv_join_…"}]},
         SyncRequest: {"examples": [{"command": "uname -a"}]},
         BackgroundRequest: {"examples": [{"command": "sleep 60", "timeout": 120}]},
         NewTerminalRequest: {"examples": [{"terminal_name": "build", "cwd": "/srv"}]},

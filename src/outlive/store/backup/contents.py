@@ -52,6 +52,7 @@ LEFT_OUT: Mapping[str, str] = MappingProxyType(
         "supervisor.pid": "it is a lock, too",
         "prepared": "empty folders, made anew",
         "reserve": "room for records on a full disk, made anew",
+        "gateways": "a restored machine joins anew: two with the same credential would take each other's place",
         "containers": "they live in this machine's Docker",
         "notes": "ends that the guardian has seen; the supervisor takes them over at once",
         "disk.low": "it is about this machine's disk",

@@ -11,11 +11,13 @@ from outlive.operations.nodes import (
     NodeDrain,
     NodeInvite,
     NodeJoin,
+    NodeLabels,
     NodeLeave,
     NodeRemoval,
     NodeRequest,
     NodeResume,
     NodesRequest,
+    OfNode,
 )
 
 
@@ -44,9 +46,9 @@ async def remove(call: RestCall, asked: NodeRemoval) -> Members:
     return await _answer(call, asked)
 
 
-async def invite(call: RestCall, asked: NodeInvite) -> Members:
+async def invite(call: RestCall, asked: OfNode, body: NodeLabels) -> Members:
     """Make a code with which a machine joins as a node by dialling in."""
-    return await _answer(call, asked)
+    return await _answer(call, NodeInvite(name=asked.name, labels=body.labels))
 
 
 async def join(call: RestCall, body: NodeJoin) -> Members:
