@@ -23,7 +23,7 @@ class NodeAdd(msgspec.Struct, kw_only=True, frozen=True):
 
     name: NodeName
     url: Annotated[
-        str, Meta(min_length=1, max_length=2048, description="https://host:8003, of its JSON-RPC port.")
+        str, Meta(min_length=1, max_length=2048, description="wss://host:8003, of its JSON-RPC port.")
     ]
     token: Annotated[
         str, Meta(max_length=4096, description="A token of its own, kept where only this user reads.")
