@@ -145,7 +145,7 @@ def _check_place(settings: Settings, nodes: Collection[str]) -> None:
 
 
 class _NodeRoutes:
-    """Reaches nodes that are added while the server runs (see `engine.nodes.NodeRoutes`)."""
+    """Reaches nodes that are added while the server runs (see `engine.machines.nodes.NodeRoutes`)."""
 
     def __init__(
         self, settings: Settings, layout: Layout, backends: Mapping[str, RemoteBackend], joined: JoinedNodes

@@ -142,7 +142,7 @@ class NodeListener(Protocol):
 
 
 class NodeFeed(Protocol):
-    """One connection with news (see `client.node.AsyncFeed`)."""
+    """One connection with news (see `client.machines.node.AsyncFeed`)."""
 
     is_raw: bool
 
@@ -175,7 +175,7 @@ class NodeFeed(Protocol):
 
 
 class NodeConnection(Protocol):
-    """One node (see `client.node.NodeClient`)."""
+    """One node (see `client.machines.node.NodeClient`)."""
 
     async def execute(
         self, words: Mapping[str, object], *, process_id: str, subscription: Mapping[str, object]

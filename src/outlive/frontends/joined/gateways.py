@@ -1,6 +1,6 @@
 """The servers that this machine has joined as a node: `JoinedGateways` joins, leaves and keeps them connected.
 
-See `engine.nodes.Gateways` for what is asked of it; one of them is `gateway`'s.
+See `engine.machines.nodes.Gateways` for what is asked of it; one of them is `gateway`'s.
 """
 
 import asyncio
