@@ -295,6 +295,25 @@ async def test_the_end_of_service_tells_clients_and_does_not_wait_for_those_that
         await deaf.wait_closed()
 
 
+async def test_a_request_that_the_end_of_service_cuts_off_is_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = asyncio.Event()
+
+    async def work(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(10):
+        async with served(work, tmp_path) as at:
+            reader, writer = await asyncio.open_connection("127.0.0.1", at.port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            await begun.wait()
+        assert await reader.read() == b""
+        writer.close()
+    assert "Exception" not in caplog.text
+
+
 async def test_a_handshake_leaves_nothing_that_only_the_garbage_collector_finds(tmp_path: Path) -> None:
     """The HTTP protocol of uvicorn and its parser refer to each other."""
 

@@ -204,7 +204,9 @@ class _Cut:
         try:
             await self._app(scope, receive, send)
         except asyncio.CancelledError:
-            raise ClientDisconnected from None
+            # Over HTTP it knows no such exception, and the connection is gone by then: the request just ends.
+            if scope["type"] == "websocket":
+                raise ClientDisconnected from None
 
 
 class _Server:
