@@ -105,5 +105,18 @@ def test_a_node_that_is_removed_takes_what_is_counted_with_it() -> None:
     fleet.remove("a")
     assert fleet.free("1") is None
     assert fleet.choose(_needs()) is None
-    fleet.take("2", _needs(), "gone")
-    assert fleet.node_of("2") is None
+
+
+def test_what_runs_on_a_node_that_is_not_known_yet_is_counted_once_it_is() -> None:
+    """A server that was killed finds what runs on its nodes before they have said what they have."""
+    fleet = _fleet()
+    for number in range(3):
+        fleet.take(str(number), _needs(), "late")
+    assert fleet.free("0") == "late"
+    fleet.put(_node("late", cpu=3))
+    assert fleet.free_of("late") == Amounts(cpu_milli=1000, memory_bytes=8 * GB)
+    assert fleet.taken_of("late") == ["1", "2"]
+    assert fleet.choose(_needs(cpu=2)) is None
+    fleet.take("other", _needs(), "gone")
+    fleet.remove("gone")
+    assert fleet.node_of("other") is None

@@ -103,6 +103,8 @@ class FleetRooms:
         """Begin without nodes."""
         self._rooms: dict[str, _Room] = {}
         self._node_of: dict[str, str] = {}
+        # Commands that run on nodes which have not said yet what they have, by the nodes' names.
+        self._early: dict[str, dict[str, Demand]] = {}
         # The nodes whose labels suit, for each set of labels that was asked for; made anew when a node changes.
         self._suitable: dict[tuple[tuple[tuple[str, str], ...], str], list[_Room]] = {}
         self._able: dict[Demand, frozenset[str]] = {}
@@ -118,29 +120,36 @@ class FleetRooms:
         if old is not None:
             for process_id, demand in old.taken.items():
                 room.change(process_id, demand, -1)
+        for process_id, demand in self._early.pop(node.name, {}).items():
+            room.change(process_id, demand, -1)
 
     def remove(self, name: str) -> None:
         """Forget a node; what runs there counts no more."""
         self._changed()
         room = self._rooms.pop(name, None)
-        if room is not None:
-            for process_id in room.taken:
-                del self._node_of[process_id]
+        for process_id in (*self._early.pop(name, ()), *(() if room is None else room.taken)):
+            del self._node_of[process_id]
 
     def take(self, process_id: str, demand: Demand, name: str) -> None:
-        """Count a command on a node, also beyond what is free there: it runs already. Idempotent; an unknown node counts nothing."""
-        room = self._rooms.get(name)
-        if room is None or process_id in self._node_of:
+        """Count a command on a node, also beyond what is free there: it runs already. Idempotent; the node may come later."""
+        if process_id in self._node_of:
             return
         self._node_of[process_id] = name
-        room.change(process_id, demand, -1)
+        room = self._rooms.get(name)
+        if room is None:
+            self._early.setdefault(name, {})[process_id] = demand
+        else:
+            room.change(process_id, demand, -1)
 
     def free(self, process_id: str) -> str | None:
         """Count a command no more; return where it was, None where it was not counted. Idempotent."""
         name = self._node_of.pop(process_id, None)
         if name is not None:
-            room = self._rooms[name]
-            room.change(process_id, room.taken[process_id], 1)
+            room = self._rooms.get(name)
+            if room is None:
+                del self._early[name][process_id]
+            else:
+                room.change(process_id, room.taken[process_id], 1)
         return name
 
     def node_of(self, process_id: str) -> str | None:

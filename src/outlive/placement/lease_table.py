@@ -99,9 +99,6 @@ class LeaseTable:
     def change_node(self, node: FleetNode) -> None:
         """Take over how a node describes itself; commands that were adopted there before it was known are counted now."""
         self.nodes.change(node)
-        for process_id, claim in self._claims.items():
-            if claim.node == node.name:
-                self.nodes.fleet.take(process_id, claim.demand, node.name)
         self.advance()
 
     def ask(self, process_id: str, demand: Demand, *, waits: bool) -> None:
