@@ -89,6 +89,15 @@ def test_a_node_that_comes_takes_what_waits() -> None:
     assert [(one.process_id, one.node) for one in line.advance()] == [("1", "new")]
 
 
+def test_a_node_that_was_kept_in_vain_goes_to_the_oldest_at_once() -> None:
+    fleet, line = _line(2, 2)
+    for name, cpu in (("1", 2), ("2", 1), ("3", 2), ("4", 1), ("5", 2)):
+        line.add(name, _cpus(cpu))
+    assert line.waiting == ["3", "4", "5"]  # n1, where a half is free, is kept for the third
+    assert fleet.free("1") == "n0"
+    assert [(one.process_id, one.node) for one in line.advance("n0")] == [("3", "n0"), ("4", "n1")]
+
+
 class Lines(RuleBasedStateMachine):
     """Commands come, end and are withdrawn, nodes come, close and go, in any order."""
 

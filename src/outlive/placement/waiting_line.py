@@ -132,6 +132,8 @@ class WaitingLine:
                 continue
             process_id = shape.waiting[0][1]
             has_let_go |= shape.passed >= self._patience
+            # Its first one kept another node than the one that it gets: the oldest of another shape may have that now.
+            has_let_go |= len(self._shapes) > 1 and shape.kept not in {None, node}
             self._fleet.take(process_id, shape.demand, node)
             del self._shape_of[process_id]
             grants.append(PlaceGrant(process_id, node))
