@@ -251,13 +251,17 @@ class NodeDoor:
         Raises:
             InvalidState: `node_busy`.
         """
-        spare = lane.ready()
-        if key.is_code or spare is None or spare.instance == socket.instance:
+        if key.is_code:
             return
+        text = f"Another machine is connected as {key.node!r} with the same credential; this one needs an invitation of its own."
+        spare = lane.ready()
         # A node whose machine was restarted has left a connection here that looks open: only an answer shows that it lives.
-        if isinstance(spare, NodeSocket) and lane.withdraw(spare):
+        if isinstance(spare, NodeSocket) and spare.instance != socket.instance and lane.withdraw(spare):
             if await spare.lives():
                 await lane.offer(spare)
-                text = f"Another machine is connected as {key.node!r} with the same credential; this one needs an invitation of its own."
                 raise InvalidState("node_busy", text)
             spare.close()
+        # Those in use are asked by whatever uses them, and ended within 4.5 s of silence. There may be no spare: the node has not
+        # dialled the next one yet.
+        if any(one.instance != socket.instance for one in lane.opened()):
+            raise InvalidState("node_busy", text)

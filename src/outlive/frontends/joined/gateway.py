@@ -175,7 +175,8 @@ class Gateway:
 
     def _pause(self, error: OutliveError) -> float:
         jitter = random.uniform(0.5, 1.0)  # noqa: S311 - no secret: a hundred nodes do not come back in step
-        if not isinstance(error, BackendUnavailable):
+        # "node_busy": a machine that was cut off, and whose connections of before are not known to be dead yet.
+        if not isinstance(error, BackendUnavailable) and error.code != "node_busy":
             return _REFUSED_S * jitter
         pause, self._pause_s = self._pause_s, min(self._pause_s * 2, _LONGEST_S)
         return pause * jitter
