@@ -13,7 +13,7 @@ from outlive.backends.remote.follower import NodeFollower
 from outlive.backends.remote.link import NodeLink, Pauses
 from outlive.backends.remote.process import NodeProcesses, RemoteProcess
 from outlive.core.cursor import Cursor
-from outlive.core.errors import AccessDenied, BackendUnavailable
+from outlive.core.errors import AccessDenied, BackendUnavailable, ProtocolViolation
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
@@ -162,3 +162,35 @@ async def test_what_comes_behind_an_end_is_read_with_a_token_that_may_see_no_sec
     assert not ended.group_contains(AccessDenied)
     assert node.is_asked_raw == [True, False]
     assert process.is_finished
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("pid", 2**70),
+        ("pid", -1),
+        ("pid", ["x"]),
+        ("exit_code", 2**63),
+        ("exit_signal", True),
+        ("descendants", -4),
+    ],
+)
+async def test_a_number_of_a_node_that_makes_no_sense_is_taken_nowhere(
+    tmp_path: Path, member: str, value: object
+) -> None:
+    """It would be in the process's files, and the registry could not hold its row."""
+    processes = NodeProcesses(Layout(str(tmp_path)), "far", punch=punch_hole)
+    spec = encode_spec(Spec(program="/bin/true", argv=("true",), env={}, cwd="/"))
+    process = await processes.add(new_process_id(1, os.urandom(RANDOM_BYTES)), spec, b"")
+    members = {"state": "exited", "is_stalled": False, "output_lost": False, "pid": 1, "error": None}
+    members |= {"exit_code": 1, "exit_signal": None, "cause": None, "started_at": None, "ended_at": None}
+    members |= {"is_complete": True, "is_closed": True, "descendants": 0}
+    if member == "exit_signal":
+        members["exit_code"] = None
+    with pytest.raises(ProtocolViolation, match="makes no sense"):
+        process.learn(cast("NodeView", SimpleNamespace(**{**members, member: value})))
+    if member == "pid":
+        with pytest.raises(ProtocolViolation, match="makes no sense"):
+            process.acknowledge(cast("int", value), 1)
+    assert process.pid == int(member != "pid")
+    process.files.close()

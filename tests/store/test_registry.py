@@ -126,6 +126,18 @@ async def test_what_was_put_is_read_at_once_and_after_opening_again(tmp_path: Pa
         assert await registry.find("nobody") is None
 
 
+@pytest.mark.parametrize("pid", [2**70, ["no number"]])
+async def test_a_row_that_cannot_be_held_costs_no_other_one(tmp_path: Path, pid: object) -> None:
+    async with Registry(str(tmp_path / "registry.db")) as registry:
+        for number in range(3):
+            registry.put(a_row(number, **({"pid": pid} if number == 1 else {})))
+        await registry.flush()
+        registry.put(a_row(3))
+        await registry.flush()
+        found = [one.record.command for one in await registry.list(ProcessFilter(), limit=9)]
+    assert found == ["echo 3", "echo 2", "echo 0"]
+
+
 async def test_lists_are_newest_first_and_paged(tmp_path: Path) -> None:
     rows = [a_row(number, owner=Owner(principal="me", connection_id="c")) for number in range(10)]
     async with Registry(str(tmp_path / "registry.db")) as registry:

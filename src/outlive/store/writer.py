@@ -118,6 +118,8 @@ _MERGE = f"""
     INSERT INTO counters VALUES (?, ?)
     ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value) WHERE name <> '{AUDIT_LOG}'
 """  # noqa: S608 - our name
+# What a value raises that is no SQLite value, or a number of more than 64 bits.
+_UNFIT = (sqlite3.ProgrammingError, sqlite3.InterfaceError, OverflowError, TypeError, ValueError)
 # Result codes (sqlite.org/rescode.html) that say nothing about the file: its disk refuses writes.
 _OF_THE_DISK = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
@@ -258,14 +260,14 @@ class RegistryWriter:
             self._counting = counters
         written = list(self._writing.values())
         try:
-            self._write(written, removed, counters)
+            self._write_all(written, removed, counters)
         except sqlite3.Error as error:
             if not self.is_refused:
                 _logger.warning(
                     "the registry could not be written; it is tried again", extra={"reason": str(error)}
                 )
             with self._changed:
-                self.is_refused = (error.sqlite_errorcode & 0xFF) in _OF_THE_DISK
+                self.is_refused = (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _OF_THE_DISK
                 # Newer rows, which came during the transaction, win over those that are put back.
                 self._rows = {**self._writing, **self._rows}
                 self._removed |= removed
@@ -284,6 +286,19 @@ class RegistryWriter:
             self._counting = {}
             self._changed.notify_all()
         return True
+
+    def _write_all(self, rows: list[StoredProcess], removed: set[str], counters: dict[str, int]) -> None:
+        """Write everything; a row that SQLite cannot hold is left out, and named: it costs no other one."""
+        try:
+            self._write(rows, removed, counters)
+        except _UNFIT:
+            for row in rows:
+                try:
+                    self._write([row], set(), {})
+                except _UNFIT:
+                    process_id = row.record.process_id
+                    _logger.exception("the registry cannot hold a process", extra={"process_id": process_id})
+            self._write([], removed, counters)
 
     def _write(self, rows: list[StoredProcess], removed: set[str], counters: dict[str, int]) -> None:
         with self._turn, _transaction(self._connection) as connection:

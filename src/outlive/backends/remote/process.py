@@ -24,7 +24,7 @@ from outlive.backends.remote.folder import (
     write_paused,
 )
 from outlive.core.cursor import Cursor
-from outlive.core.errors import InvalidRequest
+from outlive.core.errors import InvalidRequest, ProtocolViolation
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import ENDED, Cause, State
@@ -32,6 +32,8 @@ from outlive.core.spec import Spec
 from outlive.protocols.frames import ExitRecord, decode_end, decode_exit, decode_pid
 from outlive.protocols.keeper import Flags, Phase, decode_spec
 
+_MAX_PID, _MAX_CODE = 2**31 - 1, 255
+_MAX_NS = 10 * 365 * 86400 * 10**9  # ten years
 _CAUSES = tuple(Cause)  # indexed by protocols.keeper.CauseCode
 _PHASES = {
     State.QUEUED: Phase.STARTING,
@@ -159,15 +161,23 @@ class RemoteProcess:
         return self._phase == Phase.PAUSED
 
     def acknowledge(self, pid: int, started_ns: int) -> None:
-        """Record that the node has started it, and when by our clock."""
+        """Record that the node has started it, and when by our clock.
+
+        Raises:
+            ProtocolViolation: That is no pid.
+        """
         self.started_ns = self.started_ns or started_ns
         self.is_acknowledged = True
         self.secrets, self.script = {}, None
         self.run(pid)
 
     def run(self, pid: int) -> bool:
-        """Record the pid of a process that runs (0: not yet); return whether that is new."""
-        self.pid = self.pid or pid
+        """Record the pid of a process that runs (0: not yet); return whether that is new.
+
+        Raises:
+            ProtocolViolation: That is no pid.
+        """
+        self.pid = self.pid or _number(pid, _MAX_PID)
         if self._phase != Phase.STARTING or not pid:
             return False
         self._phase = Phase.RUNNING
@@ -213,9 +223,13 @@ class RemoteProcess:
             self.cause, self.note = self.cause or cause, self.note or note
 
     def learn(self, view: NodeView) -> None:
-        """Take over what the node reports; what has ended stays ended."""
+        """Take over what the node reports; what has ended stays ended.
+
+        Raises:
+            ProtocolViolation: A number is none, or is too large for what it counts: no node's word may spoil a file or a row here.
+        """
         state = State(view.state)
-        self.pid = view.pid or self.pid
+        self.pid = _number(view.pid, _MAX_PID) or self.pid
         self._is_stalled_there = view.is_stalled
         self.files.output_lost |= view.output_lost
         if not self.is_ended:
@@ -223,13 +237,13 @@ class RemoteProcess:
             self._heard[self.is_paused] += 1
         if state in ENDED:
             self._kind = _KINDS[state]
-            self._code = view.exit_code or view.exit_signal or 0
+            self._code = _number(view.exit_code, _MAX_CODE) or _number(view.exit_signal, _MAX_CODE)
             self._duration_ns = self._duration_ns or _duration_ns(view)
             if view.cause is not None:
                 self.cause = self.cause or _CAUSES.index(Cause(view.cause))
             self.note = self.note or (view.error or "")
             self._is_complete = self._is_complete or view.is_complete
-            self.descendants = view.descendants
+            self.descendants = _number(view.descendants, _MAX_PID)
             self.is_closed = self.is_closed or view.is_closed
         self.news.set()
 
@@ -301,7 +315,22 @@ def _duration_ns(view: NodeView) -> int:
     """Return how long it ran, by the node's clock."""
     if view.started_at is None or view.ended_at is None:
         return 0
-    return max(0, round((view.ended_at - view.started_at).total_seconds() * 1_000_000) * 1000)
+    return min(_MAX_NS, max(0, round((view.ended_at - view.started_at).total_seconds() * 1_000_000) * 1000))
+
+
+def _number(value: int | None, most: int) -> int:
+    """Return a number that a node has said, 0 for none.
+
+    Raises:
+        ProtocolViolation: It is no whole number from 0 to `most`.
+    """
+    if value is None:
+        return 0
+    if type(value) is not int or not 0 <= value <= most:
+        raise ProtocolViolation(
+            "invalid_request", f"A node says a number that makes no sense: {str(value)[:40]}."
+        )
+    return value
 
 
 class NodeProcesses:

@@ -374,7 +374,7 @@ class NodeStarts:
             except BaseException:
                 feed.leave(process.process_id)
                 raise
-            process.acknowledge(int(answer["pid"] or 0), asked_ns)
+            process.acknowledge(answer["pid"] or 0, asked_ns)
         if process.is_unknown and feed.follows(process.process_id):
             process.is_unknown = False
             self._processes.publish(process)
