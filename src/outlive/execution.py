@@ -125,6 +125,7 @@ def _this_machine(settings: Settings) -> FleetNode:
             gpu_milli=has.gpu_milli if asked.gpu is None else named.gpu_milli,
         ),
         labels=frozenset(asked.labels),
+        is_open=settings.backend != DOCKER,  # places in containers are not counted
     )
 
 

@@ -120,7 +120,7 @@ class RayDriver:
         while True:
             async with asyncio.timeout(_SILENCE_S):
                 raw = await reader.readline()
-            if not raw:
+            if not raw.endswith(b"\n"):  # the end, perhaps within a line
                 return
             message = decode_message(raw)
             if message.answer is not None:

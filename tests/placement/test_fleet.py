@@ -98,13 +98,17 @@ def test_a_command_stays_beside_another() -> None:
     assert fleet.choose(Demand(beside="a")) == "a"
 
 
-def test_a_node_that_is_removed_takes_what_is_counted_with_it() -> None:
+def test_what_runs_on_a_node_that_is_removed_counts_again_when_it_comes_back() -> None:
     fleet = _fleet(_node("a"))
     fleet.take("1", _needs(), "a")
     fleet.remove("a")
     fleet.remove("a")
-    assert fleet.free("1") is None
     assert fleet.choose(_needs()) is None
+    fleet.put(_node("a", cpu=2))
+    assert fleet.free_of("a").cpu_milli == 1000
+    assert fleet.free("1") == "a"
+    assert fleet.free("1") is None
+    assert fleet.free_of("a").cpu_milli == 2000
 
 
 def test_what_runs_on_a_node_that_is_not_known_yet_is_counted_once_it_is() -> None:
@@ -117,6 +121,3 @@ def test_what_runs_on_a_node_that_is_not_known_yet_is_counted_once_it_is() -> No
     assert fleet.free_of("late") == Amounts(cpu_milli=1000, memory_bytes=8 * GB)
     assert fleet.taken_of("late") == ["1", "2"]
     assert fleet.choose(_needs(cpu=2)) is None
-    fleet.take("other", _needs(), "gone")
-    fleet.remove("gone")
-    assert fleet.node_of("other") is None

@@ -128,6 +128,8 @@ def test_a_drained_node_takes_nothing_and_one_that_is_busy_is_not_removed(
             assert one.wait().exit_code == 0
         wait_until(lambda: not client.nodes()[0]["processes"])
         assert [one["name"] for one in client.fleet.remove("far1")["nodes"]] == ["far2"]
+        waits = client.start("true", needs={"labels": {"zone": "z1"}})
+        wait_until(lambda: client.fleet.list()["unfit"] == [waits.process_id])
 
 
 @pytest.mark.promise("L.count")
@@ -138,6 +140,8 @@ def test_a_node_refuses_what_another_server_has_taken(nodes: Nodes, tmp_path: Pa
         client.fleet.drain("local")
         client.fleet.drain("far2")
         taken = own.start(gate.wait, needs={"cpu": 2})
+        with pytest.raises(LimitExceeded, match="as much free"):
+            _start(client, gate, wait=False)
         refused = _start(client, gate)
         assert refused.info().waits_for == "place"
         client.fleet.resume("far2")
@@ -145,6 +149,20 @@ def test_a_node_refuses_what_another_server_has_taken(nodes: Nodes, tmp_path: Pa
         gate.open()
         assert taken.wait().exit_code == 0
         assert refused.wait().exit_code == 0
+
+
+@pytest.mark.promise("L.place", "L.once")
+def test_two_servers_that_are_each_others_nodes_run_what_they_are_given(nodes: Nodes, tmp_path: Path) -> None:
+    """What a node is given for its room runs there, and is not passed on, back to where it came from at the worst."""
+    gate = Gate(tmp_path / "gate")
+    with nodes.opened() as client, Client(nodes.far[0].state_dir, start_server=False) as own:
+        own.fleet.add("near", nodes.near.url, token=a_token(nodes.near, "far1"))
+        wait_until(lambda: own.nodes()[0]["room"])
+        started = [_start(client, gate, labels={"zone": "z1"}) for _ in range(3)]
+        assert [_place(one) for one in started] == ["far1", "far1", "any"]
+        gate.open()
+        for one in started:
+            assert one.wait().exit_code == 0
 
 
 @pytest.mark.promise("L.once")
@@ -178,6 +196,12 @@ def test_a_killed_server_starts_each_waiting_command_once(nodes: Nodes, tmp_path
         nodes.near.restart()
         wait_until(lambda: all(one["state"] == "connected" for one in client.nodes()))
         wait_until(lambda: _room(client, "far1")["placed"] == 2)
+        assert _room(client, "local")["placed"] == 1
+        (here,) = (one for one in started if _place(one) == "local")
+        here.cancel()
+        assert here.wait().cause == "cancel"
+        wait_until(lambda: len(ran.read_text().split()) == 6)
+        started.remove(here)
         gate.open()
         for one in started:
             assert one.wait().exit_code == 0

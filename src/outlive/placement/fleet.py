@@ -124,11 +124,11 @@ class FleetRooms:
             room.change(process_id, demand, -1)
 
     def remove(self, name: str) -> None:
-        """Forget a node; what runs there counts no more."""
+        """Forget a node; what runs there counts again when one of that name comes."""
         self._changed()
         room = self._rooms.pop(name, None)
-        for process_id in (*self._early.pop(name, ()), *(() if room is None else room.taken)):
-            del self._node_of[process_id]
+        if room is not None and room.taken:
+            self._early[name] = room.taken
 
     def take(self, process_id: str, demand: Demand, name: str) -> None:
         """Count a command on a node, also beyond what is free there: it runs already. Idempotent; the node may come later."""

@@ -31,6 +31,7 @@ from outlive.core.errors import (
     StartFailed,
 )
 from outlive.core.identity import ProcessId
+from outlive.core.location import LOCAL
 from outlive.core.needs import Needs
 from outlive.core.spec import Spec
 from outlive.protocols.keeper import CauseCode
@@ -336,7 +337,8 @@ class NodeStarts:
             if process.spec.secrets and not process.secrets:
                 await self._find_started(process)
             else:
-                await self._ask(process)
+                # It has given up its turn here: where others have taken the room meanwhile, it waits on the node.
+                await self._ask(process, may_wait=True)
         except BackendUnavailable:
             raise
         except OutliveError as error:
@@ -344,7 +346,7 @@ class NodeStarts:
             self._processes.publish(process)
             self._processes.drop(process)
 
-    async def _ask(self, process: RemoteProcess) -> bool:
+    async def _ask(self, process: RemoteProcess, *, may_wait: bool = False) -> bool:
         """Ask the node for a start, once at a time for each process; return whether it was asked here.
 
         Raises:
@@ -363,7 +365,8 @@ class NodeStarts:
             words["traceparent"] = span_of(process.process_id, callers).traceparent
             if self._link.described is not None and (needs := Needs.decode(process.spec.meta.get("needs"))):
                 # It counts what it runs, too, whichever server asks: it refuses what it has no room for.
-                words["needs"] = {"cpu": 0, **needs.amounts.view(), "wait": False}
+                words["needs"] = {"cpu": 0, **needs.amounts.view(), "wait": may_wait and needs.is_patient}
+                words["backend"] = LOCAL  # it is to run there, and not on a node of that node
             asked_ns = time.time_ns()  # by our clock: the node's may be another
             try:
                 async with self._link.asking():

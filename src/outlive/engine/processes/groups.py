@@ -317,8 +317,7 @@ class ConcurrencyLimits:
         self._pending.add(process, command)
 
     def step_out(self, process: Process) -> bool:
-        """Take a process out of the line; return whether it was there."""
-        self.places.release(process)
+        """Take a process out of the line; return whether it was there. One whose turn has come keeps its place until it ends."""
         key = _line(process)
         line = self._lines.get(key)
         if line is None:
@@ -329,6 +328,8 @@ class ConcurrencyLimits:
             self._lines[key] = rest
         else:
             del self._lines[key]
+        if was_there:
+            self.places.release(process)
         return was_there
 
     def advance(self, process: Process) -> None:
@@ -342,11 +343,14 @@ class ConcurrencyLimits:
             if limit is not None and len(self._running.get(key, ())) >= limit:
                 return
             process, command = line[0]
-            if not self.places.has(process):
+            if not process.is_ended and not self.places.has(process):
                 return
             line.popleft()
             if not line:
                 del self._lines[key]
+            if process.is_ended:  # withdrawn while it came back into the line
+                self._pending.forget(process)
+                continue
             process.status.admit()
             self.enter(process)
             self._pending.spawn(self._start(self._admission, process, command))

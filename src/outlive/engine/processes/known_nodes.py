@@ -26,7 +26,9 @@ class KnownNodes:
         self._refusing: dict[str, int] = {}  # how many refusals of the last second there are of a node
 
     def changed(self, node: FleetNode) -> None:
-        """Take over what a node has, and whether it is there."""
+        """Take over what a node has, and whether it is there; that one goes away which was removed says nothing new."""
+        if not node.is_open and node.name not in self._described:
+            return
         self._described[node.name] = node
         self._apply(node.name)
 

@@ -73,13 +73,12 @@ class Places:
             return True
         if self._advance is None:  # what runs is not counted yet
             return False
+        record = process.record
+        needs = record.needs
+        if needs is None:
+            return True
         self._waiting[process.process_id] = process
-        needs = process.record.needs
-        node = (
-            None
-            if needs is None
-            else self._placement.acquire(process.process_id, _demand(process.record, needs))
-        )
+        node = self._placement.acquire(process.process_id, _demand(record, needs))
         if node is None:
             return False
         del self._waiting[process.process_id]

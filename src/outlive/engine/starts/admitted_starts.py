@@ -88,15 +88,26 @@ class AdmittedStarts:
             try:
                 failed = await self._ask(process, command, told)
                 self._pending.forget(process)
-            except _Moved:
-                failed = await self._queue_placed(process, command)
+            except _Moved as moved:
+                async with self._pending.decision_on(process):  # a withdrawal that has begun comes first
+                    failed = await self._queue_placed(process, command, moved.error)
         finally:
             if not told.done():
                 told.set_result(failed)
         return True
 
-    async def _queue_placed(self, process: Process, command: WaitingCommand) -> OutliveError | None:
-        """Let a command wait for another place that was to start at once; return why it cannot."""
+    async def _queue_placed(
+        self, process: Process, command: WaitingCommand, refusal: OutliveError
+    ) -> OutliveError | None:
+        """Let a command wait for another place that was to start at once; return why it cannot, or does not."""
+        if process.is_ended:
+            self._pending.forget(process)
+            return refusal
+        needs = process.needs
+        if needs is not None and not needs.is_patient:
+            self._pending.forget(process)
+            self._outcomes.never_started(process, cause=Cause.NONE, error=refusal.message)
+            return refusal
         self._open_again(process)
         try:
             await self._limits.wait_in_line(process, command)
@@ -111,7 +122,9 @@ class AdmittedStarts:
         self._limits.leave(process)
         self._limits.places.refused(process)
         process.status.queue_again()
-        process.place(_OPEN, process.record.cwd)
+        # Where its caller has named the place, it is described for that, and waits for that.
+        is_named = process.needs is not None and bool(process.needs.node)
+        process.place(process.location if is_named else _OPEN, process.record.cwd)
 
     async def admit(self, process: Process, command: WaitingCommand) -> bool:
         """Start a process whose turn it is, however long the keeper is away or the disk full; False: it waits for another place.
@@ -120,11 +133,15 @@ class AdmittedStarts:
         """
         try:
             await self._ask(process, command)
-        except _Moved:
-            if process.is_ended:
-                return True
-            self._open_again(process)
-            self._limits.rejoin(process, command, is_first=True)
+        except _Moved as moved:
+            async with self._pending.decision_on(process):  # a withdrawal that has begun comes first
+                if process.is_ended:
+                    return True
+                if process.needs is not None and not process.needs.is_patient:
+                    self._outcomes.never_started(process, cause=Cause.NONE, error=moved.error.message)
+                    return True
+                self._open_again(process)
+                self._limits.rejoin(process, command, is_first=True)
             self._limits.advance(process)
             return False
         return True
@@ -145,9 +162,15 @@ class AdmittedStarts:
         asked = _AskedStart(
             process, told, decision=self._pending.decision_on(process), outcomes=self._outcomes
         )
+        placed: WaitingCommand | None = (
+            None  # described for its machine once: it does not change while that is asked again
+        )
         while not process.is_ended:
             try:
-                placed = await self._placed.at(self._limits.places.node_of(process), process, command)
+                if placed is None:
+                    placed = await self._placed.at(self._limits.places.node_of(process), process, command)
+                    if process.is_ended:
+                        break
                 await self._backend.start(
                     placed.process_id,
                     placed.spec,
@@ -161,8 +184,8 @@ class AdmittedStarts:
                 if isinstance(answer, StartOutcome):
                     break
                 if goes_elsewhere(process, answer):
-                    raise _Moved from None
-                if _passes(answer):
+                    raise _Moved(answer) from None
+                if _passes(answer) and asked.goes_on(answer):
                     asked.is_answered.clear()
                     await asyncio.sleep(_RETRY_S)
                     continue
@@ -174,7 +197,11 @@ class AdmittedStarts:
 
 
 class _Moved(Exception):
-    """A machine did not take a command that may run elsewhere."""
+    """A machine did not take a command that waits for a place once more; `error` is what it said."""
+
+    def __init__(self, error: OutliveError) -> None:
+        super().__init__(error.message)
+        self.error = error
 
 
 def _passes(error: OutliveError) -> bool:
@@ -215,6 +242,18 @@ class _AskedStart:
         """Record that it was refused; not when it was withdrawn, which is why it is refused."""
         if not self._process.is_ended:
             self._outcomes.never_started(self._process, cause=Cause.NONE, error=error.message)
+
+    def goes_on(self, error: OutliveError) -> bool:
+        """Return whether the start is asked for again after what passes by itself.
+
+        A caller that waits is told of it: where nothing was started, that is all; where it may have been, the start goes on.
+        """
+        if self._told is None or self._told.done():
+            return True
+        if not isinstance(error, BackendUnavailable):
+            return False
+        self._told.set_result(error)
+        return True
 
     async def answer_behind(self, error: OutliveError) -> StartOutcome | OutliveError:
         """Return what an error says of the start: where its node has not answered, what that answers in the end."""

@@ -43,6 +43,8 @@ class PlacedStarts:
             OutliveError: It cannot run on this machine, which is the node.
         """
         command = await self._located(node, process, command)
+        if process.is_ended:  # withdrawn meanwhile
+            return command
         if process.location.kind != "local" or not (gpus := self._places.take_gpus(process)):
             return command
         process.place(process.location, process.record.cwd, gpus)
@@ -85,7 +87,9 @@ class PlacedStarts:
         limit = spec.output_limit
         new = new_spec(asked, resolved, placed, output_limit=limit, settings=self._settings)
         # What the first answer to the start put down, the token of a grant for instance, stays.
-        meta = {**spec.meta, **new.meta}
+        # The old place is "any", and that of this machine has no member of its own.
+        before = {name: value for name, value in spec.meta.items() if name != "location"}
+        meta = {**before, **new.meta}
         return replace(
             command,
             spec=encode_spec(new._replace(meta=meta)),
@@ -95,5 +99,8 @@ class PlacedStarts:
 
 
 def goes_elsewhere(process: Process, error: OutliveError) -> bool:
-    """Return whether a refused start may be asked for on another machine: its place was not named by its caller."""
-    return process.needs is not None and not process.needs.node and error.code in _GOES_ELSEWHERE
+    """Return whether a refused start waits for a place once more: on another machine, or where its caller wants it."""
+    needs = process.needs
+    if needs is None:
+        return False
+    return error.code == "no_room" or (not needs.node and error.code in _GOES_ELSEWHERE)

@@ -211,7 +211,11 @@ class Starts:
     ) -> None:
         """Let a command wait, for whatever it has to wait for, or have the backend start it."""
         if process.state is State.QUEUED:
-            await self._owe_first(process, command.notify)
+            try:
+                await self._owe_first(process, command.notify)
+            except BaseException:  # it waits for no place then
+                self._queue.admission.give_back(process)
+                raise
             await self._queue.put(process, described)
             return
         if process.location.is_elsewhere and self._queue.admission.place_of(process) != LOCAL:
