@@ -18,7 +18,7 @@ class FileParameters(msgspec.Struct, kw_only=True, frozen=True):
         str,
         Meta(
             min_length=1,
-            max_length=16384,
+            max_length=4096,  # PATH_MAX; more would not fit into an address whose bytes are three characters each
             description="Its path; a relative one begins in the process's folder, or in the home folder.",
         ),
     ]
