@@ -111,3 +111,14 @@ def test_a_file_that_arrives_otherwise_gets_no_name() -> None:
         run(Copier(source, target, CopyTally()).run())
     assert refusal.value.code == "file_changed"
     assert (target.made, target.dropped) == ([], 1)
+
+
+@pytest.mark.promise("S0.19.copy_wall")
+@pytest.mark.parametrize("kind", ["link", "other"])
+def test_a_source_that_is_said_to_be_a_link_or_device_makes_nothing(kind: str) -> None:
+    entry = {**_FILE, "kind": kind, "size": 0, "target": "/etc"}
+    source, target = PretendedEnd(entry, Count()), PretendedEnd(None, Count())
+    with pytest.raises(InvalidState) as refusal:
+        run(Copier(source, target, CopyTally()).run())
+    assert refusal.value.code == "file_failed"
+    assert (target.made, target.there) == ([], 0)

@@ -73,17 +73,26 @@ class Copier:
         """Copy everything.
 
         Raises:
-            InvalidState: `file_missing`: there is no source; `file_failed`: a single file cannot be copied.
+            InvalidState: `file_missing`: there is no source; `file_failed`: a single file cannot be copied, or the source is neither a
+                file nor a folder.
             ConnectionLost: Run another one over another connection.
         """
         entry = self._source.entry
         if entry is None:
             raise InvalidState("file_missing", "There is no such file or folder.")
-        if entry["kind"] == "folder":
-            await self._tree(entry)
-        else:
-            await self._one("", entry, self._target.entry)
-            await self._pipeline.drain()
+        match entry["kind"]:
+            case "folder":
+                await self._tree(entry)
+            case "file":
+                await self._one("", entry, self._target.entry)
+                await self._pipeline.drain()
+            case "link":
+                # An end follows links to what it opens. A link made of this answer would lead where the other machine wants.
+                raise InvalidState(
+                    "file_failed", "The source is a link, where what it leads to was asked for."
+                )
+            case _:
+                raise _not_copied("")
 
     async def _tree(self, root: Members) -> None:
         is_new = await self._begin_root()
@@ -157,8 +166,7 @@ class Copier:
             if entry["kind"] == "link":
                 await self._link(name, entry, there)
             elif entry["kind"] != "file":
-                text = f"{shown_name(name) or 'It'} is a socket, FIFO or device, which is not copied."
-                raise InvalidState("file_failed", text)
+                raise _not_copied(name)
             elif _seems_same(entry, there) and (not self._compares or await self._is_same(name, entry)):
                 self._tally.kept += 1
                 self._progress(entry["size"])
@@ -226,6 +234,11 @@ class Copier:
         if error.code in _COPY_ENDS or self._is_single:
             raise error
         self._tally.left_out.append((name, error))
+
+
+def _not_copied(name: str) -> InvalidState:
+    text = f"{shown_name(name) or 'It'} is a socket, FIFO or device, which is not copied."
+    return InvalidState("file_failed", text)
 
 
 def _seems_same(entry: Members, there: Members | None) -> bool:
