@@ -124,6 +124,31 @@ def test_a_link_in_a_tree_is_never_followed(own: Path, tree: Path, root: FileRoo
 
 
 @pytest.mark.promise("S0.19.copy_wall")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a link that is another user's")
+@pytest.mark.parametrize("mode", [0o1777, 0o777, 0o1755])
+@pytest.mark.parametrize("owner", ["other", "folder", "self"])
+def test_a_link_of_another_users_in_a_folder_of_all_users_is_not_followed(
+    tmp_path: Path, tree: Path, wall: Wall, mode: int, owner: str
+) -> None:
+    (tree / "f").write_text("mine")
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    link = shared / "link"
+    link.symlink_to(tree)
+    os.chown(shared, 12345, -1)
+    os.lchown(link, {"other": 12346, "folder": 12345, "self": os.geteuid()}[owner], -1)
+    shared.chmod(mode)
+    for writes, path in ((False, link / "f"), (True, link / "new"), (True, link), (False, link)):
+        if owner != "other" or mode != 0o1777:
+            FileRoot(os.fsencode(path), wall, writes=writes).close()
+            continue
+        with pytest.raises(InvalidState) as refusal:
+            FileRoot(os.fsencode(path), wall, writes=writes).close()
+        assert refusal.value.code == "file_failed"
+        assert "another user's" in str(refusal.value)
+
+
+@pytest.mark.promise("S0.19.copy_wall")
 def test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere(
     tmp_path: Path, tree: Path, root: FileRoot
 ) -> None:

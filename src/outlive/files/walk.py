@@ -2,7 +2,8 @@
 
 What a caller names may lead over symbolic links, as every path does. Below it none is followed: each part is opened by itself, without
 following it, from the folder before it, so that a folder that is swapped for a link meanwhile leads nowhere (openat(2), O_NOFOLLOW).
-Every step is shown to the wall. Nothing is opened but as a path (O_PATH) before it is known what it is: opening a device or a FIFO may do
+In a folder where every user may make links (`/tmp`), only those of this user and of the folder's owner are followed, as the kernel does where
+it follows them itself. Every step is shown to the wall. Nothing is opened but as a path (O_PATH) before it is known what it is: opening a device or a FIFO may do
 something, or wait.
 """
 
@@ -20,6 +21,9 @@ from outlive.files.wall import Wall
 _PATH = os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW
 _FOLDER = _PATH | os.O_DIRECTORY
 _MOST_LINKS = 40  # as the kernel follows (path_resolution(7))
+_SHARED = (
+    stat.S_ISVTX | stat.S_IWOTH
+)  # of a folder in which every user makes links, and removes their own only
 
 
 def find(path: bytes, wall: Wall, *, keeps_link: bool) -> tuple[int, bytes]:
@@ -33,7 +37,7 @@ def find(path: bytes, wall: Wall, *, keeps_link: bool) -> tuple[int, bytes]:
     Raises:
         AccessDenied: `path_refused`.
         InvalidState: `file_missing`: a part before the last is not there, or is no folder.
-        OSError: It cannot be looked at.
+        OSError: It cannot be looked at, or leads over a link that another user has made in a folder of all users.
     """
     folder, name = os.open("/", _FOLDER), b"."
     parts, links = deque(_split(path)), 0
@@ -50,6 +54,7 @@ def find(path: bytes, wall: Wall, *, keeps_link: bool) -> tuple[int, bytes]:
             if target is not None and (parts or not keeps_link or _is_folder(folder, part)):
                 links += 1
                 _check_count(links)
+                target = _followed(folder, part)
                 if target.startswith(b"/"):
                     folder = _moved(folder, os.open("/", _FOLDER))
                 parts.extendleft(reversed(_split(target)))
@@ -98,6 +103,26 @@ def _link_at(folder: int, name: bytes) -> bytes | None:
         if error.errno in {errno.EINVAL, errno.ENOENT}:
             return None
         raise
+
+
+def _followed(folder: int, name: bytes) -> bytes:
+    """Return where a link leads that this user may follow.
+
+    The link is read step by step here, so fs.protected_symlinks (proc(5), proc_sys_fs(5)) does not see it followed: the same is decided
+    here, about the link that is read.
+
+    Raises:
+        OSError: EACCES: another user has made it in a folder where all users may.
+    """
+    link = os.open(name, _PATH, dir_fd=folder)
+    try:
+        owner, around = os.fstat(link).st_uid, os.fstat(folder)
+        is_foreign = owner not in {os.geteuid(), around.st_uid}
+        if is_foreign and around.st_mode & _SHARED == _SHARED:
+            raise OSError(errno.EACCES, "a link of another user's, in a folder where all may make some")
+        return os.readlink(b"", dir_fd=link)
+    finally:
+        os.close(link)
 
 
 def _is_folder(folder: int, name: bytes) -> bool:
