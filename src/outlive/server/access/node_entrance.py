@@ -1,7 +1,8 @@
 """Which machines may dial in as nodes: `NodeEntrance`, by the code or the credential that they show, and by nothing else.
 
 Neither the uid, nor a token, nor the API key counts here; and what counts here is, at every other path, a token that is unknown.
-An address that shows wrong ones is answered once a second at most, whatever it shows then.
+What counts always passes: many machines may share an address (a NAT, a proxy that ends TLS), and one of them must not lock the others
+out. An address that shows wrong ones reads why once a second at most.
 """
 
 import time
@@ -9,9 +10,10 @@ from collections.abc import Callable, Sequence
 
 from outlive.policy.access import Rates
 
-# Of one address: four wrong ones at once, then one a second. 256 bits cannot be guessed at any rate; what is bounded is the work and
-# the noise, and a code that was cut off by a copy is typed again within a second.
+# Of one address: four wrong ones at once, then one a second. 256 bits cannot be guessed at any rate; what is bounded is the noise,
+# and a code that was cut off by a copy is typed again within a second.
 _WRONG_PER_S = 1.0
+_MOST_SHOWN = 4  # headers with a secret that are looked at; a node sends one, and each costs a hash and a look at all nodes
 _HINT = "`outlive node invite NAME` on the server that is joined makes a code; `outlive node join` takes it."
 
 
@@ -39,16 +41,15 @@ class NodeEntrance:
                 "A machine that joins shows the code of an invitation, and later its credential.",
                 _HINT,
             )
-        if self._wrong.take(address, self._now(), count=0):
+        for secret in shown[:_MOST_SHOWN]:
+            if (name := self._find(secret)) is not None:
+                return name
+        if self._wrong.take(address, self._now()):
             return (
                 "rate_limited",
                 "Too many wrong codes or credentials came from this address.",
                 "Wait a second.",
             )
-        for secret in shown:
-            if (name := self._find(secret)) is not None:
-                return name
-        self._wrong.take(address, self._now())
         return (
             "token_invalid",
             "The code or the credential is wrong, was used, has expired, or was taken back.",
