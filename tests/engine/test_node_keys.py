@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,11 +50,11 @@ class Gateway:
         assert key is not None, "what the node has kept does not count"
         return str(self.run(self.keys.renew(key)))
 
-    def kept(self, secret: str, credential: str) -> None:
-        """Hear that it has kept what it was given for `secret`."""
+    def kept(self, secret: str, credential: str, **labels: str) -> None:
+        """Hear that it has kept what it was given for `secret`, with the labels that it gives itself."""
         key = self.keys.find(secret)
         assert key is not None
-        self.run(self.keys.kept(key, credential, {"rack": "3"}))
+        self.run(self.keys.kept(key, credential, labels))
 
 
 class Kills(RuleBasedStateMachine):
@@ -133,7 +134,6 @@ def test_a_code_is_used_up_by_what_it_gave_also_after_a_kill(gateway: Gateway) -
     new = gateway.renew(credential)
     assert gateway.keys.find(gateway.code) is None
     gateway.kept(credential, new)
-    assert dict(gateway.declared.entries["far"].labels) == {"rack": "3"}
 
 
 @pytest.mark.promise("A.node")
@@ -163,3 +163,21 @@ def test_a_node_that_was_removed_meanwhile_is_let_in_no_more(gateway: Gateway) -
         with pytest.raises(AccessDenied):
             gateway.run(step)
     assert not gateway.keys.is_current(key)
+
+
+@pytest.mark.promise("A.node")
+def test_what_a_node_calls_itself_is_replaced_each_time_and_never_the_operators_word(
+    gateway: Gateway,
+) -> None:
+    """A node that says something new at each connection fills neither the memory nor the disk, and may take a label back."""
+    entry = replace(gateway.declared.entries["far"], labels={"zone": "eu"})
+    gateway.run(gateway.declared.keep(entry))
+    secret = gateway.code
+    for number in range(3):
+        new = gateway.renew(secret)
+        gateway.kept(secret, new, **{f"l{number}": "x", "zone": "us", "rack": str(number)})
+        secret = new
+    gateway.restart()
+    node = FleetNode(name="far", capacity=Amounts(), labels=frozenset({("zone", "asia"), ("os", "linux")}))
+    shown = gateway.declared.entries["far"].applied(node).labels
+    assert sorted(shown) == [("l2", "x"), ("os", "linux"), ("rack", "2"), ("zone", "eu")]

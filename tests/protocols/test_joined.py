@@ -20,6 +20,7 @@ from outlive.protocols.joined import (
     read_for_node,
 )
 
+_TAGS = st.dictionaries(st.text(min_size=1, max_size=128), st.text(), max_size=8)
 _WORDS = st.dictionaries(st.text(), st.text(), max_size=8)
 _SECRETS = st.text(max_size=64)
 _TO_NODE = st.one_of(
@@ -29,7 +30,7 @@ _TO_NODE = st.one_of(
     st.just(Probe()),
     st.builds(ServeNow, query=_WORDS),
 )
-_TO_GATEWAY = st.one_of(st.builds(Kept, labels=_WORDS, done=st.booleans()), st.just(Here()))
+_TO_GATEWAY = st.one_of(st.builds(Kept, labels=_TAGS, done=st.booleans()), st.just(Here()))
 
 
 @given(_TO_NODE)
@@ -53,3 +54,11 @@ def test_anything_else_is_refused_in_one_way(frame: str | bytes) -> None:
     for read in (read_for_node, read_for_gateway):
         with pytest.raises(ProtocolViolation):
             read(frame)
+
+
+@pytest.mark.parametrize(
+    "labels", [{"": "x"}, {"x" * 129: "x"}, {"x": "y" * 1025}, {f"n{number}": "" for number in range(65)}]
+)
+def test_labels_beyond_what_an_operator_may_give_are_refused(labels: dict[str, str]) -> None:
+    with pytest.raises(ProtocolViolation):
+        read_for_gateway(encode_joined(Kept(labels=labels)))

@@ -1,11 +1,14 @@
 """The follower of a node at moments that real servers give seldom: what is asked of it while its connection ends."""
 
 import asyncio
+import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from outlive.backends.remote.contract import NodeConnection, NodeListener, NodePage, NodeView
@@ -16,6 +19,8 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable, ProtocolViolation
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.layout import Layout
+from outlive.core.needs import Amounts
+from outlive.core.process import MAX_TAGS
 from outlive.core.spec import Spec
 from outlive.keeper.common.kernel import punch_hole
 from outlive.protocols.keeper import encode_spec
@@ -65,8 +70,9 @@ class _Feed:
     async def listen(self) -> None:
         """Every event is received."""
 
-    async def describe(self) -> None:
+    async def describe(self) -> Mapping[str, Any] | None:
         """It is of an earlier version."""
+        return None
 
     def expect(self, process_id: str) -> dict[str, object]:
         raise AssertionError(process_id)
@@ -194,3 +200,33 @@ async def test_a_number_of_a_node_that_makes_no_sense_is_taken_nowhere(
             process.acknowledge(cast("int", value), 1)
     assert process.pid == int(member != "pid")
     process.files.close()
+
+
+class _Boasting(_QuietFeed):
+    """A feed of a machine that says of itself whatever it likes."""
+
+    async def describe(self) -> Mapping[str, Any]:
+        labels = {f"n{number}": "x" for number in range(100)}
+        odd = {"": "x", "half": "\ud800", "long": "y" * 2000}
+        # As JSON's reader gives them: Infinity and NaN are numbers to it, and whole numbers have no end.
+        capacity = {"cpu": math.inf, "memory": 10**400, "gpu": math.nan}
+        return {"capacity": capacity, "labels": {**odd, **labels}, "draining": False}
+
+
+@pytest.mark.promise("A.node")
+async def test_what_a_node_says_that_it_has_stays_what_callers_can_be_told(tmp_path: Path) -> None:
+    processes = _Processes(Layout(str(tmp_path)))
+    processes.all_dropped.set()
+    link = NodeLink("far", _NODE, pauses=Pauses())
+    with pytest.raises(ExceptionGroup) as ended:
+        await NodeFollower(link, processes, begin=_never).follow(_Boasting(processes))
+    assert ended.group_contains(BackendUnavailable)
+    node = link.described
+    assert node is not None
+    assert node.labels == frozenset((f"n{number}", "x") for number in range(MAX_TAGS))
+    room = [
+        amount.view() for amount in (node.capacity, Amounts() - node.capacity, node.capacity + node.capacity)
+    ]
+    assert msgspec.json.encode(room)
+    assert node.capacity.gpu_milli == 0
+    assert 0 < node.capacity.cpu_milli <= 1 << 62

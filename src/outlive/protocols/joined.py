@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.errors import ProtocolViolation
+from outlive.operations.requests import Tags
 
 NODE_PATH = "/node"  # where nodes dial in, on the JSON-RPC port
 INSTANCE_HEADER = (
@@ -54,7 +55,7 @@ class ServeNow(msgspec.Struct, frozen=True, kw_only=True, tag="serve"):
 class Kept(msgspec.Struct, frozen=True, kw_only=True, tag="kept"):
     """The credential is on the node's disk, or (not `done`) could not be kept; `labels` are those that its operator gives it."""
 
-    labels: _Words = {}
+    labels: Tags = {}
     done: bool = True
 
 

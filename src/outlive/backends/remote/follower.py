@@ -17,7 +17,8 @@ from outlive.backends.remote.output_writer import OutputWriter
 from outlive.backends.remote.process import NodeProcesses, RemoteProcess
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable, OutliveError, ProcessNotFound
-from outlive.core.needs import Amounts
+from outlive.core.needs import THOUSANDTHS, Amounts
+from outlive.core.process import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
 from outlive.placement.fleet import FleetNode
 
 _logger = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ _AT_ONCE = 16  # processes that are asked about side by side after a reconnect
 _LATE_S, _LATEST_S = 0.1, 3.0  # between two looks for what descendants write
 _RETRY_S = 0.5
 _EVENT_S = 0.5  # between the completion of a process and the event that says how it has ended
+_MOST = 1 << 62  # bytes or thousandths: JSON's writer takes 64 bits, and what is free may lie below zero
 _GONE = "The node does not know this process any more: it was removed there, or started with another token."
 
 # Asks once more for a start that was never answered.
@@ -328,20 +330,37 @@ class NodeFollower:
 
 
 def _described(name: str, members: Mapping[str, Any] | None) -> FleetNode | None:
-    """Return a node as it describes its own machine; None where it says nothing of it."""
+    """Return a node as it describes its own machine, within bounds; None where it says nothing of it."""
     if members is None:
         return None
-    capacity, labels = members["capacity"], members["labels"]
+    capacity = members["capacity"]
+    amounts = Amounts(
+        cpu_milli=_amount(capacity.get("cpu", 0), THOUSANDTHS),
+        memory_bytes=_amount(capacity.get("memory", 0)),
+        gpu_milli=_amount(capacity.get("gpu", 0), THOUSANDTHS),
+    )
+    # What does not fit is left out: a node of many labels is of use with some of them.
+    fitting = ((str(label), str(value)) for label, value in members["labels"].items())
+    labels = [one for one in fitting if _fits(*one)]
     return FleetNode(
         name=name,
-        capacity=Amounts.of(
-            cpu=float(capacity.get("cpu", 0)),
-            memory_bytes=int(capacity.get("memory", 0)),
-            gpu=float(capacity.get("gpu", 0)),
-        ),
-        labels=frozenset((str(label), str(value)) for label, value in labels.items()),
+        capacity=amounts,
+        labels=frozenset(labels[:MAX_TAGS]),
         is_open=not members["draining"],
     )
+
+
+def _fits(label: str, value: str) -> bool:
+    try:
+        f"{label}{value}".encode()
+    except UnicodeEncodeError:  # half a surrogate pair: no answer could hold it
+        return False
+    return 1 <= len(label) <= MAX_TAG_NAME and len(value) <= MAX_TAG_VALUE
+
+
+def _amount(said: float, unit: int = 1) -> int:
+    """Return so much in its smallest unit: not less than nothing, and no more than answers can hold (NaN is nothing)."""
+    return round(max(0, min(said, _MOST // unit)) * unit)
 
 
 async def _insist(write: Callable[[], Awaitable[None]]) -> None:

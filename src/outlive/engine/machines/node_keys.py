@@ -101,7 +101,7 @@ class NodeKeys:
         Args:
             key: What the machine had shown.
             credential: What it was given for that.
-            labels: Labels that it gives itself; those of its invitation come first.
+            labels: Labels that it gives itself from now on, in the place of those of before; those of its invitation come first.
 
         Raises:
             AccessDenied: `token_invalid`: meanwhile the node was removed, or another machine has joined in its place.
@@ -117,8 +117,9 @@ class NodeKeys:
             code = entry.invitation
             if key.is_code or (code is not None and code.gave in {key.digest, new.digest}):
                 code = None
-            both = {**labels, **entry.labels}
-            await self._declared.keep(replace(entry, credentials=(new.digest,), invitation=code, labels=both))
+            await self._declared.keep(
+                replace(entry, credentials=(new.digest,), invitation=code, own_labels=dict(labels))
+            )
         return new
 
     def is_current(self, key: NodeKey) -> bool:

@@ -36,6 +36,7 @@ class NodeEntry:
     `cpu`, `memory` (bytes) and `gpu` are at most so much of what it has; None: all of it. `token` is a secret. `dials_in`: it has
     no address, and connects by itself; it shows one of `credentials` (hashes: the one that it has, and the one that it was given
     but may not have kept yet), or the code of the `invitation`.
+    `own_labels` are those that it gave itself when it connected last, `labels` the operator's, which come first.
     `is_found`: it has said itself where it is, and may say so anew.
     """
 
@@ -47,6 +48,7 @@ class NodeEntry:
     token: str = field(default="", repr=False)
     ca: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    own_labels: Mapping[str, str] = field(default_factory=dict)
     cpu: float | None = None
     memory: int | None = None
     gpu: float | None = None
@@ -61,6 +63,7 @@ class NodeEntry:
     def applied(self, node: FleetNode) -> FleetNode:
         """Return a node as it describes itself with what is declared of it: fewer amounts, more labels."""
         has = node.capacity
+        said = {**self.own_labels, **self.labels}  # the operator's win
         most = Amounts.of(cpu=self.cpu or 0, memory_bytes=self.memory or 0, gpu=self.gpu or 0)
         return replace(
             node,
@@ -71,7 +74,7 @@ class NodeEntry:
                 else min(has.memory_bytes, most.memory_bytes),
                 gpu_milli=has.gpu_milli if self.gpu is None else min(has.gpu_milli, most.gpu_milli),
             ),
-            labels=node.labels | frozenset(self.labels.items()),
+            labels=frozenset(one for one in node.labels if one[0] not in said) | frozenset(said.items()),
             is_open=node.is_open and not self.is_draining,
         )
 
@@ -102,6 +105,7 @@ class NodeFiles:
             "token": entry.token,
             "ca": entry.ca,
             "labels": dict(entry.labels),
+            "own_labels": dict(entry.own_labels),
             "cpu": entry.cpu,
             "memory": entry.memory,
             "gpu": entry.gpu,
@@ -140,7 +144,8 @@ class NodeFiles:
                 invitation=None if code is None else KeptInvitation(**code),
                 token=str(kept.get("token", "")),
                 ca=str(kept.get("ca", "")),
-                labels={str(label): str(value) for label, value in kept.get("labels", {}).items()},
+                labels=_words(kept.get("labels", {})),
+                own_labels=_words(kept.get("own_labels", {})),
                 cpu=kept.get("cpu"),
                 memory=kept.get("memory"),
                 gpu=kept.get("gpu"),
@@ -149,6 +154,10 @@ class NodeFiles:
             )
         except (OSError, ValueError, AttributeError, TypeError):
             return None
+
+
+def _words(members: Mapping[object, object]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in members.items()}
 
 
 def _replace(path: str, content: bytes) -> None:
