@@ -132,6 +132,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         "token create": (("outlive token create --name ci --scope read --expires 7d", "it is shown once"),),
         "token list": (("outlive token list", ""),),
         "token revoke": (("outlive token revoke ci", ""),),
+        "cp": (
+            ("outlive cp data/ gpu1:/data", "what is there already is not sent again"),
+            ("outlive cp gpu1:/out/model.bin .", ""),
+            ("outlive cp p7:log.txt .", "from where p7 runs"),
+        ),
         "node ls": (("outlive node ls", ""),),
         "node add": (
             ("outlive node add build https://build.example:8003 --token-file token --label zone=eu", ""),
