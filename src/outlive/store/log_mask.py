@@ -286,7 +286,7 @@ def hiding_of_folder(layout: Layout, process_id: str) -> Hiding:
         return Hiding(redactor=Redactor(extra=extra), needs_masks=True, is_over=is_over)
     record = read[0].record
     values: dict[str, str] = {}
-    if record.secret_names and record.pid is not None and not is_over():
+    if record.secret_names and record.pid is not None and not record.location.is_elsewhere and not is_over():
         values = read_values(record.pid, record.secret_names)
     # With a single value missing, redacting the others would give a false sense of safety.
     is_known = all(name in values for name in record.secret_names)

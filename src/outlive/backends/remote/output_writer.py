@@ -14,6 +14,9 @@ from outlive.core.errors import ProtocolViolation
 
 _logger = logging.getLogger(__name__)
 _MOST_OPEN = 16  # processes whose files are kept open: of a thousand that have written, most rest
+_MOST_BYTES = (
+    2**44
+)  # a file of ext4 ends there; a hole up to a place beyond would look like a log of exabytes
 _FULL_S = 0.25  # between two attempts to write to a full disk
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 
@@ -45,7 +48,14 @@ class OutputWriter:
         )  # the one that was written last at the end
 
     def add(self, process_id: str, stream: int, *, start: int, end: int, data: bytes | None) -> None:
-        """Take a piece of a followed process; those of others are dropped."""
+        """Take a piece of a followed process; those of others are dropped.
+
+        Raises:
+            ProtocolViolation: No log is as long.
+        """
+        if not 0 <= start <= end <= _MOST_BYTES:
+            text = f"The node reported output at an impossible place: {start} to {end}."
+            raise ProtocolViolation("invalid_request", text)
         process = self._processes.by_id.get(process_id)
         if process is not None:
             self._pieces.append(_Piece(process, stream, start, end, data))

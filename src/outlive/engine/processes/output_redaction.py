@@ -94,7 +94,7 @@ class Secrets:
 
     def recover(self, record: ProcessRecord) -> None:
         """Read the values of a process that runs from itself (proc(5) environ). Blocking: run it in a thread."""
-        if record.secret_names and record.pid is not None:
+        if record.secret_names and record.pid is not None and not record.location.is_elsewhere:
             self.keep(record.process_id, read_values(record.pid, record.secret_names))
 
 
