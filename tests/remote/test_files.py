@@ -197,6 +197,57 @@ def test_a_caller_that_may_not_run_any_command_copies_nothing(
 
 
 @pytest.mark.promise("S0.19.copy_callers")
+def test_lists_judge_where_a_path_leads_and_no_way_upwards(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    inside.mkdir()
+    outside.mkdir()
+    (inside / "f").write_text("mine")
+    (outside / "f").write_text("secret")
+    (inside / "link").symlink_to(outside)
+    (inside / "file").symlink_to(outside / "f")
+    (inside / "same").symlink_to("f")
+    args = ("--allow", f"outlive cp . local:{inside}/*,outlive cp local:{inside}/* .")
+    with (
+        OutliveServer(tmp_path / "server", args=args) as server,
+        Client(url=server.url, token=a_token(server, "runner", "run")) as client,
+    ):
+        client.files.copy(f"local:{inside}/f", tmp_path / "a")
+        client.files.copy(f"local:{inside}/same", tmp_path / "b")
+        client.files.copy(tmp_path / "a", f"local:{inside}/new")
+        for words, code in (
+            ((f"local:{inside}/../out/f", f"{tmp_path}/c"), "command_opaque"),
+            ((f"local:{inside}/link/f", f"{tmp_path}/c"), "command_not_allowed"),
+            ((f"local:{inside}/file", f"{tmp_path}/c"), "command_not_allowed"),
+            ((f"local:{inside}/link", f"{tmp_path}/c"), "command_not_allowed"),
+            ((f"{tmp_path}/a", f"local:{inside}/../out/new"), "command_opaque"),
+            ((f"{tmp_path}/a", f"local:{inside}/link/new"), "command_not_allowed"),
+        ):
+            with pytest.raises(CommandRefused) as refusal:
+                client.files.copy(*words)
+            assert refusal.value.code == code
+    assert (inside / "new").read_text() == "mine"
+    assert not (tmp_path / "c").exists()
+    assert os.listdir(outside) == ["f"]
+
+
+@pytest.mark.promise("S0.19.copy_callers")
+def test_lists_judge_where_a_path_leads_on_a_node(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    inside.mkdir()
+    outside.mkdir()
+    (inside / "f").write_text("mine")
+    (outside / "f").write_text("secret")
+    (inside / "link").symlink_to(outside)
+    args = ("--allow", f"outlive cp far:{inside}/* .")
+    with Pair(tmp_path, near_args=args) as pair, pair.client() as client:
+        client.files.copy(f"far:{inside}/f", tmp_path / "a")
+        with pytest.raises(CommandRefused) as refusal:
+            client.files.copy(f"far:{inside}/link/f", tmp_path / "b")
+    assert refusal.value.code == "command_not_allowed"
+    assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.promise("S0.19.copy_callers")
 def test_a_caller_inside_of_a_bounded_process_copies_nothing(own_pair: Pair, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
     line = f"{' '.join(outlive_command())} cp local:{tmp_path}/f local:{tmp_path}/copy --state-dir {own_pair.near.state_dir}"

@@ -1,7 +1,8 @@
 """`Copies`: files of this machine and of nodes, opened, read and written for callers that copy them.
 
 A copy is opened by a caller that might run any command there, unbounded: only such a caller can read and write what files there are
-without it. Where lists are in force, they judge `outlive cp` with the path, as a command. What is outlive's own is never copied
+without it. Where lists are in force, they judge `outlive cp` with the path, as a command, and once more with the path that this has led
+to, when it is open: links and renames in between change nothing. What is outlive's own is never copied
 (`files.wall`). On a node the same is asked of its server, which decides once more, about the token that this server shows there.
 
 An open copy lives in memory, and is closed when it has rested. All that is done in it may be done twice, so a caller whose server was
@@ -12,7 +13,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import shlex
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -75,6 +75,7 @@ class _OpenCopy:
     details: Mapping[str, str | int | bool]
     node: str = ""
     there: str = ""
+    path: str = ""  # where it really lies, absolute; empty where a node of an older version does not say it
     root: FileRoot | None = None
     used_at: float = 0.0
     read_bytes: int = 0
@@ -108,7 +109,7 @@ class Copies:
         """Open a file or folder for a copy; what `FileOpened` has.
 
         Raises:
-            CommandRefused: The caller may not run any command there.
+            CommandRefused: The caller may not run any command there, or the lists do not allow the path, or what it leads to.
             AccessDenied: `path_refused`.
             InvalidState: `file_missing`, `file_failed`.
             ProcessNotFound: The place is neither a node nor a process.
@@ -117,24 +118,29 @@ class Copies:
         """
         self._close_rested(by.principal)
         location, path = await self._place(by, asked)
-        word = f"{location.backend}:{shown_name(path)}"
-        words = ["outlive", "cp", *((".", word) if asked.write else (word, "."))]
         details = {
             "direction": "to" if asked.write else "from",
             "place": location.backend,
             "path": shown_name(path),
         }
-        await self._lines.check_copy(shlex.join(words), location.backend, by)
+        await self._lines.check_copy(path, location.backend, by, write=asked.write)
         try:
             opened, entry = await self._opened(by, asked, location, path, details)
         except OutliveError as error:
             self._publish("copy", by, details, error)
             raise
+        try:
+            await self._lines.check_led_to(opened.path, location.backend, by, path=path, write=asked.write)
+        except BaseException:
+            if opened.root is not None:
+                self._threads.submit(opened.root.close)
+            await self._let_go(opened)
+            raise
         name = secrets.token_hex(16)  # as good as a key: what was opened by one caller is used by no other
         opened.used_at = time.monotonic()
         self._open[name] = opened
         self._publish("copy", by, details)
-        return {"copy": name, "place": location.backend, "entry": entry}
+        return {"copy": name, "place": location.backend, "entry": entry, "path": opened.path}
 
     async def ask(self, by: Owner, asked: FileAsked, data: bytes | memoryview = b"") -> tuple[Members, bytes]:
         """Do what is asked in an open copy; return the answer's members, and the bytes of a piece that was read.
@@ -161,10 +167,7 @@ class Copies:
         opened = self._open.get(asked.copy)
         if opened is not None and opened.by.principal == by.principal:
             self._close(asked.copy)
-            if opened.node:
-                with contextlib.suppress(OutliveError):  # it closes by itself there when it has rested
-                    params = {"copy": opened.there}
-                    await self._nodes.ask_files(opened.node, METHOD_OF[FileClose], params, b"")
+            await self._let_go(opened)
         return {"done": True}
 
     async def close(self) -> None:
@@ -208,7 +211,13 @@ class Copies:
         if location.backend != LOCAL:
             params = {"path": path, "place": LOCAL, "write": asked.write}
             answer = await self._nodes.ask_files(location.backend, METHOD_OF[FileOpen], params, b"")
-            opened = _OpenCopy(by=by, details=details, node=location.backend, there=str(answer["copy"]))
+            opened = _OpenCopy(
+                by=by,
+                details=details,
+                node=location.backend,
+                there=str(answer["copy"]),
+                path=str(answer.get("path", "")),
+            )
             return opened, answer["entry"]
         root = await self._aside(lambda: FileRoot(name_bytes(path), self._wall, writes=asked.write))
         try:
@@ -216,7 +225,14 @@ class Copies:
         except BaseException:
             root.close()
             raise
-        return _OpenCopy(by=by, details=details, root=root), entry
+        return _OpenCopy(by=by, details=details, root=root, path=root.path), entry
+
+    async def _let_go(self, opened: _OpenCopy) -> None:
+        """Close it on its node; what is here is closed by `_close`."""
+        if opened.node:
+            with contextlib.suppress(OutliveError):  # it closes by itself there when it has rested
+                params = {"copy": opened.there}
+                await self._nodes.ask_files(opened.node, METHOD_OF[FileClose], params, b"")
 
     async def _ask_node(
         self, opened: _OpenCopy, asked: FileAsked, data: bytes | memoryview

@@ -18,7 +18,7 @@ from typing import Any
 
 from outlive.core.errors import InvalidState
 from outlive.core.file_words import FileKind, is_part, name_bytes, part_name, parts_of, shown_name, wire_name
-from outlive.files.walk import enter, failure, find, looked_at, opened_again, reopened
+from outlive.files.walk import enter, failure, find, looked_at, opened_again, path_of, reopened
 from outlive.files.wall import Wall
 
 Members = Mapping[str, Any]
@@ -43,6 +43,9 @@ class FileRoot:
 
     Every method raises AccessDenied (`path_refused`) for what the wall refuses, InvalidState `file_missing` for what is not there and
     `file_failed` for what the operating system refuses, with its words. For one thread at a time, or several.
+
+    Attributes:
+        path: Where it really lies, as text of the wire: absolute, and without links before the last part.
     """
 
     def __init__(self, path: bytes, wall: Wall, *, writes: bool) -> None:
@@ -57,6 +60,7 @@ class FileRoot:
         self._closing = threading.Lock()
         with _said(wire_name(path)):
             self._folder, self._name = find(path, wall, keeps_link=writes)
+        self.path = wire_name(path_of(self._folder, self._name))
 
     def close(self) -> None:
         """Let go of it. Safe to repeat."""

@@ -66,6 +66,12 @@ def find(path: bytes, wall: Wall, *, keeps_link: bool) -> tuple[int, bytes]:
     return folder, name
 
 
+def path_of(folder: int, name: bytes) -> bytes:
+    """Return the absolute path of what has a name in an opened folder, as it is called at this moment."""
+    around = os.readlink(f"/proc/self/fd/{folder}").encode(errors="surrogateescape")
+    return around if name == b"." else os.path.join(around, name)
+
+
 def _check_count(links: int) -> None:
     if links > _MOST_LINKS:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))

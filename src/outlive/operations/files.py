@@ -172,6 +172,7 @@ class FileOpened(AnswerMembers, kw_only=True, frozen=True):
     copy: Annotated[str, Meta(description="Names it in every further request.")]
     place: Annotated[str, Meta(description="The machine: `local` or a node.")]
     entry: Annotated[FileView | None, Meta(description="What is there; null where nothing is.")]
+    path: Annotated[str, Meta(description="Where it really lies there: absolute, with links followed.")]
 
 
 class FileFound(AnswerMembers, kw_only=True, frozen=True):

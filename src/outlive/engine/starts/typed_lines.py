@@ -2,9 +2,11 @@
 
 import os
 import re
+import shlex
 
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest, OutliveError
+from outlive.core.file_words import shown_name
 from outlive.core.process import Owner
 from outlive.engine.commands.policy_check import Policing
 from outlive.engine.processes.event_publisher import EventPublisher
@@ -61,23 +63,43 @@ class TypedLines:
             hide_error(error, TextMask(self._redactor))
             raise
 
-    async def check_copy(self, line: str, backend: str, by: Owner) -> None:
+    async def check_copy(self, path: str, backend: str, by: Owner, *, write: bool) -> None:
         """Let a caller copy files that might run any command where they are; a refusal is published.
 
         Args:
-            line: The copy as a command, for the lists.
+            path: Where the copied file or folder is there, as text of the wire; the lists judge the copy as a command with it.
             backend: Where the files are.
             by: The caller.
+            write: Whether it is written.
 
         Raises:
-            CommandRefused: As `check`, or `profile_too_weak`.
+            CommandRefused: As `check`, `profile_too_weak`, or `command_opaque`: it leads upwards, where lists are in force.
         """
+        word = f"{backend}:{shown_name(path)}"
+        line = shlex.join(["outlive", "cp", *((".", word) if write else (word, "."))])
         try:
             await self._preparation.check_outside(by, backend)
+            if self._settings.is_strict and ".." in path.split("/"):
+                text = "A pattern of the lists does not say what a path with '..' leads to."
+                raise CommandRefused("command_opaque", text, hint="Write the path without '..'.")
             await self.check(line, cwd=self._settings.cwd)
         except OutliveError as error:
             self._events.publish_refusal(by, error.code, command=line)
             raise
+
+    async def check_led_to(self, led_to: str, backend: str, by: Owner, *, path: str, write: bool) -> None:
+        """Have the lists judge what the path of a copy has led to when it was opened, over whatever links; a refusal is published.
+
+        Raises:
+            CommandRefused: As `check_copy`; `command_opaque` also where a node of an older version does not say it.
+        """
+        if not self._settings.is_strict or led_to == path:
+            return
+        if not led_to.startswith("/"):
+            text = f"{backend} does not say where {shown_name(path)} leads."
+            self._events.publish_refusal(by, "command_opaque", command=text)
+            raise CommandRefused("command_opaque", text, hint="Update outlive there.")
+        await self.check_copy(led_to, backend, by, write=write)
 
     async def check_elsewhere(self, line: str | None, by: Owner) -> None:
         """Let a line pass that will be typed into a shell which is no process of ours; a refusal is published.
