@@ -5,19 +5,13 @@ from collections.abc import Mapping
 from outlive.cli.far import far_url
 from outlive.cli.foreground.plan import ForegroundOptions
 from outlive.cli.output import say
-from outlive.cli.parameters import option, options, switch
+from outlive.cli.parameters import option, switch
 from outlive.client import Client, InvalidRequest
 from outlive.client.results import ProcessInfo
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import NEED_EXAMPLES
 
 NEEDS = (
-    options(
-        "--need",
-        metavar="NAME=VALUE",
-        about=f"What its machine must have free, or be labelled: {NEED_EXAMPLES}. It waits for one.",
-        to="needs",
-    ),
     option("--same-node-as", metavar="PROCESS", about="Beside this process, on the same machine."),
     switch("--spread", about="Rather on a machine that runs fewer of its group.", to="is_spread"),
     switch(

@@ -49,6 +49,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "remove": ("rm",),
         "sendSignal": ("signal",),
         "send-keys": ("send",),
+        "copy": ("cp",),
+        "scp": ("cp",),
         "show": ("inspect",),
         "start": ("run", "--detach", "--known"),
         "status": ("ps",),
@@ -83,10 +85,6 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(
             ("build", "pull", "push", "images", "image", "commit", "tag-image", "volume", "network", "login"),
             "outlive makes no images. `outlive run --backend docker --image IMAGE -- PROGRAM` runs in one that Docker has.",
-        ),
-        **dict.fromkeys(
-            ("cp", "copy"),
-            "A process has this machine's files: copy them with cp(1); output is `outlive logs ID > FILE`.",
         ),
         **dict.fromkeys(
             ("apply", "compose"),

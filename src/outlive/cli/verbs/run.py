@@ -49,6 +49,7 @@ from outlive.client.link import say_nothing
 from outlive.client.options import FlagOptions
 from outlive.client.results import Stream
 from outlive.core.durations import parse_duration
+from outlive.core.needs import NEED_EXAMPLES
 from outlive.discovery.state_folder import layout_of
 
 _NOT_READY = 1
@@ -361,6 +362,9 @@ _PARAMETERS = (
     ),
     _of_start("limits", metavar="NAME=VALUE", more=f"{LIMIT_EXAMPLES}.", kind="many")._replace(
         flags=("--limit",)
+    ),
+    _of_start("needs", metavar="NAME=VALUE", more=f"Also labels: {NEED_EXAMPLES}.", kind="many")._replace(
+        flags=("--need",)
     ),
     *NEEDS,
     *_PASSED,
