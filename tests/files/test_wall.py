@@ -1,5 +1,6 @@
 """Attacks on the walk to a file: links that are swapped in, outlive's own files under other names, and what is no file."""
 
+import contextlib
 import os
 import socket
 import stat
@@ -105,6 +106,64 @@ def test_nothing_is_written_over_settings_nor_into_the_state_folder(
     target.close()
     assert not list(tmp_path.glob("*config*"))
     _refused(own / "authorized", wall, writes=True)
+
+
+def _not_made(path: Path, wall: Wall) -> None:
+    """Neither a link nor a file gets this name."""
+    target = FileRoot(os.fsencode(path.parent), wall, writes=True)
+    try:
+        with pytest.raises(AccessDenied):
+            target.make_link(path.name, "/tmp", mtime_ns=0)
+        with contextlib.suppress(AccessDenied):
+            target.write(path.name, _KEY, 0, b"x", cut=False)
+        with pytest.raises(AccessDenied):
+            target.place(path.name, _KEY, size=1, sha256=None, mode=0o600, mtime_ns=0)
+    finally:
+        target.close()
+    assert not os.path.lexists(path) or path.is_dir()
+
+
+@pytest.mark.promise("S0.19.copy_wall")
+def test_no_part_of_the_way_to_what_is_outlives_own_is_replaced(tmp_path: Path) -> None:
+    home, disk = tmp_path / "home", tmp_path / "disk"
+    home.mkdir()
+    (disk / "deep" / "local").mkdir(parents=True)
+    (disk / "via").symlink_to("deep")
+    (home / ".local").symlink_to("../disk/via/local")
+    wall = Wall([str(home / ".local" / "state")], [str(home / ".config" / "outlive" / "config.toml")])
+    for path in (
+        home,
+        home / ".config",  # absent
+        home / ".local",  # a link
+        home / ".local" / "state",
+        disk,
+        disk / "via",  # a link that another one leads over
+        disk / "deep",
+        disk / "deep" / "local",
+        disk / "deep" / "local" / "state",
+    ):
+        _not_made(path, wall)
+    (home / ".config").mkdir()
+    _not_made(home / ".config" / "outlive", wall)
+    (home / "name").symlink_to(".config")
+    _not_made(home / "name" / "outlive", wall)
+    root = FileRoot(os.fsencode(home), wall, writes=True)
+    root.make_folder(".config/outlive")
+    with pytest.raises(AccessDenied):
+        root.make_folder(".config/outlive/config.toml")
+    root.make_link(".config/outlive/other", "x", mtime_ns=0)
+    root.make_link("state", "x", mtime_ns=0)
+    root.close()
+
+
+@pytest.mark.promise("S0.19.copy_wall")
+def test_a_state_folder_that_does_not_exist_yet_is_not_made_by_a_copy(tmp_path: Path, tree: Path) -> None:
+    wall = Wall([str(tmp_path / "tree" / "state")])
+    target = FileRoot(os.fsencode(tree), wall, writes=True)
+    with pytest.raises(AccessDenied):
+        target.make_folder("state")
+    target.close()
+    assert os.listdir(tree) == []
 
 
 @pytest.mark.promise("S0.19.copy_wall")

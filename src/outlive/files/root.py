@@ -283,7 +283,7 @@ def _check_part(fd: int, folder: int, last: bytes, wall: Wall) -> None:
 
 def _check_replaced(folder: int, last: bytes, name: str, wall: Wall) -> None:
     """Refuse to replace what is neither a file nor a link, or what the wall refuses."""
-    wall.check_name(folder, last)
+    wall.check_replaced(folder, last)
     try:
         with looked_at(folder, last, wall) as (_, found):
             _check_kind(found, name, "file", "link")

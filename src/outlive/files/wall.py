@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import os
 import stat
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 from outlive.core.errors import AccessDenied
@@ -29,6 +30,7 @@ _KERNELS_OWN = frozenset(
         0xCAFE4A11,  # bpf
     }
 )
+_MOST_LINKS = 40  # as the kernel follows (path_resolution(7))
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _STATFS_BYTES = 256  # struct statfs has 120 on 64-bit machines; its first member, a long, is f_type
 
@@ -69,12 +71,24 @@ class Wall:
         """Let a name pass under which something will be found, or made.
 
         Raises:
-            AccessDenied: `path_refused`: it is a file of outlive's, whether it exists or not.
+            AccessDenied: `path_refused`: it is a file or folder of outlive's, whether it exists or not.
         """
-        for path in self._files:
+        for path in (*self._folders, *self._files):
             folder, own = os.path.split(path)
             if os.fsencode(own) == name and _same(folder, parent):
                 raise _refusal()
+
+    def check_replaced(self, parent: int, name: bytes) -> None:
+        """Let a name pass under which a file or link will be made, in the place of what has it.
+
+        Raises:
+            AccessDenied: `path_refused`: the way to what is outlive's leads over this name, so that it would lead elsewhere.
+        """
+        here = _identity(os.fstat(parent))
+        for folder in _folders_before(name, (*self._folders, *self._files)):
+            with contextlib.suppress(OSError):
+                if _identity(os.stat(folder)) == here:
+                    raise _refusal()
 
     def _closed(self) -> set[_Identity]:
         found = set()
@@ -91,6 +105,36 @@ class Wall:
                 if os.stat(folder).st_dev == found.st_dev and wanted in _inodes(folder):
                     return True
         return False
+
+
+def _folders_before(name: bytes, paths: Sequence[str]) -> set[bytes]:
+    """Return the folders in which the way along one of these paths leads over that name, as real paths.
+
+    Parts of the links on the way count, too; what is missing ends no way, since it may be made later.
+    """
+    seen: set[tuple[bytes, bytes]] = set()
+    for path in paths:
+        folder, parts, links = b"/", deque(os.path.abspath(os.fsencode(path)).split(b"/")), 0
+        while parts:
+            part = parts.popleft()
+            if part in {b"", b"."}:
+                continue
+            if part == b"..":
+                folder = os.path.dirname(folder)
+                continue
+            seen.add((folder, part))
+            try:
+                target = os.readlink(os.path.join(folder, part))
+            except OSError:
+                folder = os.path.join(folder, part)
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                break
+            if target.startswith(b"/"):
+                folder = b"/"
+            parts.extendleft(reversed(target.split(b"/")))
+    return {folder for folder, part in seen if part == name}
 
 
 def _inodes(folder: str) -> Iterator[int]:
