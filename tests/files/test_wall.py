@@ -5,6 +5,7 @@ import os
 import socket
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,6 +85,36 @@ def test_the_state_folder_is_refused_under_every_name(own: Path, tree: Path, wal
         Path(f"/proc/self/root{own}/tokens.json"),
     ):
         _refused(path, wall)
+
+
+@pytest.mark.promise("S0.19.copy_wall")
+def test_files_with_several_names_are_told_apart_without_a_walk_for_each(
+    own: Path, tree: Path, wall: Wall, root: FileRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (tree / f"{number}").write_bytes(b"mine")
+        os.link(tree / f"{number}", tree / f"{number}-too")
+    walked: list[str] = []
+    scandir = os.scandir
+
+    def counted(folder: str) -> object:
+        walked.append(folder)
+        return scandir(folder)
+
+    monkeypatch.setattr("outlive.files.wall._COARSE_NS", 0)  # as if these files were some seconds old
+    monkeypatch.setattr("outlive.files.wall.os.scandir", counted)
+    for number in range(20):
+        assert root.read(f"{number}", 0, 10)[1] == b"mine"
+        root.look(f"{number}-too")
+    assert len(walked) == 3  # each of outlive's folders once
+    # A name that is made later is found all the same.
+    (own / "new").write_bytes(_SECRET)
+    os.link(own / "new", tree / "hard")
+    begun_ns = time.time_ns()
+    while (tree / "hard").stat().st_ctime_ns < begun_ns:  # a tick of the file system's clock
+        os.utime(tree / "hard", ns=(0, 0))
+    with pytest.raises(AccessDenied):
+        root.read("hard", 0, 10)
 
 
 @pytest.mark.promise("S0.19.copy_wall")

@@ -7,8 +7,10 @@ import contextlib
 import ctypes
 import os
 import stat
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from outlive.core.errors import AccessDenied
 
@@ -31,6 +33,9 @@ _KERNELS_OWN = frozenset(
     }
 )
 _MOST_LINKS = 40  # as the kernel follows (path_resolution(7))
+# A file system's clock runs behind by a tick of some milliseconds; in this second the folders are looked at each time.
+_COARSE_NS = 1_000_000_000
+_REMEMBERED_S = 60.0  # should a clock be set back
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _STATFS_BYTES = 256  # struct statfs has 120 on 64-bit machines; its first member, a long, is f_type
 
@@ -42,6 +47,7 @@ class Wall:
         """Name folders of outlive's own, which are closed with all that is in them, and files, which need not exist."""
         self._folders = tuple(folders)
         self._files = tuple(files)
+        self._known_inside = _Inside()
         self._known_device = -1  # the last one that was looked at, and is no kernel's
 
     def check(self, fd: int, found: os.stat_result, *, parent: int, name: bytes) -> None:
@@ -98,13 +104,35 @@ class Wall:
         return found
 
     def _is_linked(self, found: os.stat_result) -> bool:
-        """Tell whether a file with several names has one of them in a folder of ours."""
-        wanted = found.st_ino
-        for folder in self._folders:
-            with contextlib.suppress(OSError):
-                if os.stat(folder).st_dev == found.st_dev and wanted in _inodes(folder):
-                    return True
-        return False
+        """Tell whether a file with several names has one of them in a folder of ours.
+
+        Walking the folders for each piece of each such file would cost more than copying it, so what lies there is remembered. A new name
+        changes a file's ctime (link(2)): for one whose ctime is older, what is remembered is the truth.
+        """
+        known = self._known_inside
+        age_s = time.monotonic() - known.looked_at
+        if found.st_ctime_ns >= known.until_ns or age_s > _REMEMBERED_S:
+            known = self._known_inside = _look_inside(self._folders)
+        return _identity(found) in known.files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inside:
+    """What lies in folders of ours: right for files whose ctime is before `until_ns`; `looked_at` is monotonic, in seconds."""
+
+    files: frozenset[_Identity] = frozenset()
+    until_ns: int = -(2**63)
+    looked_at: float = 0.0
+
+
+def _look_inside(folders: Sequence[str]) -> _Inside:
+    begun_ns, looked_at = time.time_ns(), time.monotonic()
+    files: set[_Identity] = set()
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            device = os.stat(folder).st_dev
+            files.update((device, inode) for inode in _inodes(folder))
+    return _Inside(files=frozenset(files), until_ns=begun_ns - _COARSE_NS, looked_at=looked_at)
 
 
 def _folders_before(name: bytes, paths: Sequence[str]) -> set[bytes]:
