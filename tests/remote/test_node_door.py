@@ -36,6 +36,7 @@ class Dialled:
             "query_string": b"",
             "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
             "subprotocols": [],
+            "extensions": {"websocket.http.response": {}},
             "state": {PEER: Peer(hang_up=self.is_hung_up.set)},
         }
         self.task = asyncio.ensure_future(Starlette(routes=door.routes())(scope, self._in.get, self._out.put))
@@ -47,12 +48,24 @@ class Dialled:
             if message["type"] == "websocket.send":
                 found: dict[str, Any] = json.loads(message["text"])
                 return found
+            if message["type"] == "websocket.http.response.body":
+                refused: dict[str, Any] = json.loads(message["body"])
+                return refused
             if message["type"] == "websocket.close":
                 return {"type": "closed"}
 
     def say(self, **message: object) -> None:
         """Say something."""
-        self._in.put_nowait({"type": "websocket.receive", "text": json.dumps(message)})
+        self.send(json.dumps(message))
+
+    def send(self, text: str) -> None:
+        """Send a frame."""
+        self._in.put_nowait({"type": "websocket.receive", "text": text})
+
+    @property
+    def unread(self) -> int:
+        """How many frames nothing has taken yet."""
+        return self._in.qsize()
 
     async def enter(self) -> str:
         """Be let in; return the new credential."""
@@ -169,3 +182,57 @@ async def test_where_nothing_lies_ready_the_wait_ends(tmp_path: Path) -> None:
             await taken.receive(5)
         with pytest.raises(EOFError):
             await taken.send("x")
+
+
+@pytest.mark.promise("A.node")
+async def test_what_is_not_let_in_yet_holds_one_small_frame_and_a_large_one_ends_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (gateway, nodes, door):
+        async with nodes.lane("far").entering:  # another connection is being let in
+            node = Dialled(door, gateway.code)
+            for _ in range(9):
+                node.send("x" * 1000)
+            large = Dialled(door, gateway.code)
+            large.send("x" * (64 * 1024 + 1))
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert node.unread == 8
+        await large.is_hung_up.wait()
+        assert (await node.hear())["type"] == "welcome"
+        assert (await node.hear())["type"] == "refused"  # nonsense
+
+
+@pytest.mark.promise("A.node")
+async def test_four_connections_of_a_node_wait_and_others_are_refused_at_once(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (gateway, nodes, door):
+        first = Dialled(door, gateway.code)
+        assert (await first.hear())["type"] == "welcome"  # and it does not answer
+        waiting = [Dialled(door, gateway.code) for _ in range(4)]
+        crowd = [Dialled(door, gateway.code) for _ in range(20)]
+        for one in crowd:
+            assert (await one.hear())["error"] == "node_busy"
+            await one.task
+        for one in waiting[:3]:
+            one.drop()
+            await one.task  # without its turn
+        first.say(type="kept")
+        refused = await waiting[3].hear()  # the code is used up meanwhile
+        assert (refused["type"], refused["error"]) == ("refused", "token_invalid")
+        await nodes.lane("far").take(patience_s=5)
+
+
+@pytest.mark.promise("A.node")
+async def test_what_a_taken_connection_sends_unasked_fills_no_memory(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (gateway, nodes, door):
+        node = Dialled(door, gateway.code)
+        await node.enter()
+        taken = await nodes.lane("far").take(patience_s=5)
+        await taken.begin({})
+        for _ in range(4):
+            node.send("x" * 1_100_000)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert node.unread == 3
+        for _ in range(4):
+            assert len(await taken.receive(5)) == 1_100_000
+        node.drop()
+        await node.task

@@ -3,13 +3,16 @@
 The guard has checked that the caller shows a code or a credential. Here it gets its next credential, a second machine with the same
 one is told from a node that has come back, and the connection becomes its lane's spare (decision 211). What is said over it later is
 the client's: here frames are only read, so that an end is noticed also while no caller waits for one.
+
+Whatever a machine with one code sends, it costs little: few connections of a node wait to be let in, and each holds one small frame
+until it is used.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections import deque
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Iterator, Mapping
 
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -35,6 +38,7 @@ from outlive.protocols.joined import (
 from outlive.server.access.authenticator import credentials
 from outlive.server.access.peers import PEER
 from outlive.server.access.web_pages import values_of
+from outlive.server.error_formats import STATUS, send_error
 
 _logger = logging.getLogger(__name__)
 
@@ -42,6 +46,10 @@ _KEPT_S = 10.0  # to write a small file; a disk that takes longer is no place fo
 _LIVES_S = 3.0  # as long as a node may take to answer a heartbeat (`backends.remote.link`)
 _RENEWED_S = 86400.0  # a node that stays connected for months gets another credential each day
 _FRAMES = 4  # of up to 256 KiB that wait in memory, as in the client's own connections; the rest stays in the socket
+_HELD_BYTES = 1024 * 1024  # and of larger ones: what waits beside one frame, however many of them there are
+_SMALL_BYTES = 64 * 1024  # of a frame before a session: `kept` with the labels that people write
+# A node dials one connection at a time; more of them wait only where its link was cut and it has come back meanwhile.
+_MOST_WAITING = 4
 _POLICY_VIOLATION = 1008
 
 
@@ -60,6 +68,8 @@ class NodeSocket:
         self.is_lost = False
         self._websocket = websocket
         self._frames: deque[str | bytes] = deque()
+        self._held_bytes = 0  # of those
+        self._is_used = False
         self._came = asyncio.Event()
         self._room = asyncio.Event()
 
@@ -68,8 +78,17 @@ class NodeSocket:
         """Whether it has ended, or is to end."""
         return self.ended.is_set()
 
+    @property
+    def _is_full(self) -> bool:
+        if not self._is_used:
+            return bool(self._frames)
+        return len(self._frames) >= _FRAMES or self._held_bytes > _HELD_BYTES
+
     async def read(self) -> None:
-        """Take frames until the connection ends; waits while no caller takes them, and so does the node."""
+        """Take frames until the connection ends; waits while no caller takes them, and so does the node.
+
+        Before a session one small frame is taken at a time: a larger one ends it.
+        """
         try:
             while not self.is_closed:
                 message = await self._websocket.receive()
@@ -77,9 +96,13 @@ class NodeSocket:
                     self.is_lost = True
                     return
                 text = message.get("text")
-                self._frames.append(message["bytes"] if text is None else text)
+                frame = message["bytes"] if text is None else text
+                if not self._is_used and len(frame) > _SMALL_BYTES:
+                    return
+                self._frames.append(frame)
+                self._held_bytes += len(frame)
                 self._came.set()
-                while len(self._frames) >= _FRAMES and not self.is_closed:
+                while self._is_full and not self.is_closed:
                     self._room.clear()
                     await self._room.wait()
         except (WebSocketDisconnect, RuntimeError):  # RuntimeError: starlette's word for "closed already"
@@ -89,6 +112,8 @@ class NodeSocket:
 
     async def begin(self, query: Mapping[str, str]) -> None:
         """Ask the node to serve a session."""
+        self._is_used = True
+        self._room.set()
         await self._say(ServeNow(query=dict(query)))
 
     async def send(self, frame: str | bytes) -> None:
@@ -114,6 +139,7 @@ class NodeSocket:
                     self._came.clear()
                     await self._came.wait()
         frame = self._frames.popleft()
+        self._held_bytes -= len(frame)
         self._room.set()
         return frame
 
@@ -167,6 +193,7 @@ class NodeDoor:
         self._keys = keys
         self._nodes = nodes
         self._renewed_s = renewed_s
+        self._waiting: Counter[str] = Counter()  # connections that are to be let in, by node
 
     def routes(self) -> list[BaseRoute]:
         """Return what the application serves."""
@@ -177,44 +204,67 @@ class NodeDoor:
         if key is None:
             await websocket.close(_POLICY_VIOLATION)  # removed since the guard has looked
             return
-        try:
-            await websocket.accept()
-        except WebSocketDisconnect:
-            return  # gone before it was let in
-        socket = NodeSocket(
-            websocket, next(iter(values_of(websocket.scope, INSTANCE_HEADER.lower().encode())), "")
-        )
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                reading = tasks.create_task(socket.read(), name="node socket")
-                await self._keep(socket, key)
-                reading.cancel()
-        finally:
-            socket.close()
-            if not socket.is_lost:
-                # At once: what lies behind a dead link is never answered. Suppressed: it has just been closed, or is being closed
-                # because the server stops.
-                with contextlib.suppress(RuntimeError, WebSocketException):
-                    websocket.scope["state"][PEER].hang_up()
+        if self._waiting[key.node] > _MOST_WAITING:
+            await _turn_away(websocket)
+            return
+        with contextlib.ExitStack() as place:
+            place.enter_context(self._counted(key.node))
+            try:
+                await websocket.accept()
+            except WebSocketDisconnect:
+                return  # gone before it was let in
+            instances = values_of(websocket.scope, INSTANCE_HEADER.lower().encode())
+            socket = NodeSocket(websocket, next(iter(instances), ""))
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    reading = tasks.create_task(socket.read(), name="node socket")
+                    known = await self._let_in(socket, key)
+                    place.close()
+                    if known is not None:
+                        await self._keep(socket, known)
+                    reading.cancel()
+            finally:
+                socket.close()
+                if not socket.is_lost:
+                    # At once: what lies behind a dead link is never answered. Suppressed: it has just been closed, or is being
+                    # closed because the server stops.
+                    with contextlib.suppress(RuntimeError, WebSocketException):
+                        websocket.scope["state"][PEER].hang_up()
 
-    async def _keep(self, socket: NodeSocket, key: NodeKey) -> None:
-        """Let a connection in, and return when it has ended."""
+    @contextlib.contextmanager
+    def _counted(self, node: str) -> Iterator[None]:
+        """Count a connection that is to be let in."""
+        self._waiting[node] += 1
+        try:
+            yield
+        finally:
+            self._waiting[node] -= 1
+            if not self._waiting[node]:
+                del self._waiting[node]
+
+    async def _let_in(self, socket: NodeSocket, key: NodeKey) -> NodeKey | None:
+        """Let a connection in, and return the key by which the node is known from now on; None where it has ended, or is refused."""
         lane = self._nodes.lane(key.node)
         try:
-            async with lane.entering:
+            async with _turn(lane, socket):
                 await self._check_alone(lane, socket, key)
                 shown, key = key, await self._give_credential(socket, key)
                 if not self._keys.is_current(key):
-                    return  # removed at this very moment
+                    return None  # removed at this very moment
                 if shown.is_code:  # the machine that was the node so far is it no more
                     lane.close()
                 await lane.offer(socket)
         except OutliveError as error:
             _logger.warning("a node is not let in: %s: %s", key.node, error.message)
             await socket.refuse(error)
-            return
+            return None
         except (EOFError, TimeoutError):
-            return
+            return None
+        return key
+
+    async def _keep(self, socket: NodeSocket, key: NodeKey) -> None:
+        """Return when a connection has ended that was let in."""
+        lane = self._nodes.lane(key.node)
         while not socket.is_closed:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._renewed_s):
@@ -265,3 +315,41 @@ class NodeDoor:
         # dialled the next one yet.
         if any(one.instance != socket.instance for one in lane.opened()):
             raise InvalidState("node_busy", text)
+
+
+@contextlib.asynccontextmanager
+async def _turn(lane: Lane, socket: NodeSocket) -> AsyncIterator[None]:
+    """Hold the lock `entering` of a lane; a connection that ends waits no longer for it.
+
+    Raises:
+        EOFError: The connection has ended before.
+    """
+    patience = asyncio.timeout(None)
+
+    async def watch() -> None:
+        await socket.ended.wait()
+        patience.reschedule(0)
+
+    watching = asyncio.ensure_future(watch())
+    try:
+        async with patience:
+            await lane.entering.acquire()
+    except TimeoutError:
+        raise EOFError from None
+    finally:
+        watching.cancel()
+    try:
+        yield
+    finally:
+        lane.entering.release()
+
+
+async def _turn_away(websocket: WebSocket) -> None:
+    """Refuse a connection before it is accepted, so that nothing it sends is read."""
+    code = "node_busy"
+    text = "Other connections with this code or credential wait to be let in."
+    hint = "The node dials again by itself."
+    with contextlib.suppress(WebSocketDisconnect):
+        await send_error(
+            websocket.scope, websocket.send, status=STATUS[code], error=code, message=text, hint=hint
+        )
