@@ -15,7 +15,7 @@ from outlive.protocols.jsonrpc.params import ExecuteParams
 # What the wire calls otherwise, what is said beside the options, and how a connection sends and shows output.
 _WIRE_NAMES = {"timeout_s": "timeout", "grace_s": "grace"}
 _BESIDE = {"command", "argv"}
-_CLIENTS_OWN = {"words", "output", "concurrent", "raw", "max_line_bytes"}
+_CLIENTS_OWN = {"words", "output", "output_session", "concurrent", "raw", "max_line_bytes"}
 
 
 def _declared() -> dict[str, Any]:
