@@ -206,7 +206,7 @@ class RegistryWriter:
         """Wait until everything put before is committed, the disk refuses it, or `timeout_s` is over. Blocks."""
 
         def is_committed() -> bool:
-            return not self._has_work() and not self._is_writing
+            return not self._has_work and not self._is_writing
 
         with self._changed:
             # A refused disk would let every caller wait for the whole time: report that at once.
@@ -232,6 +232,7 @@ class RegistryWriter:
             self._changed.notify_all()
         self._thread.join(timeout_s)
 
+    @property
     def _has_work(self) -> bool:
         return bool(self._rows or self._removed or self._counters)
 
@@ -245,12 +246,12 @@ class RegistryWriter:
     def _write_batch(self) -> bool:
         """Wait for pending rows and write them; return whether to go on."""
         with self._changed:
-            self._changed.wait_for(lambda: self._has_work() or self._is_closing or self._move is not None)
+            self._changed.wait_for(lambda: self._has_work or self._is_closing or self._move is not None)
             if self._move is not None:
                 self._carry_over(*self._move)
                 self._move = None
                 self._changed.notify_all()
-            if not self._has_work():
+            if not self._has_work:
                 return not self._is_closing
             self._is_writing = True
             self._writing, self._rows = self._rows, {}
