@@ -86,3 +86,23 @@ async def test_one_open_copy_too_many_closes_the_one_that_rested_longest(
     for copy in others:
         assert (await client.request("file_look", copy=copy))["entry"]["kind"] == "folder"
         await client.request("file_close", copy=copy)
+
+
+@pytest.mark.promise("S0.19.copy_bounds")
+async def test_pieces_far_ahead_are_not_all_held(client: RpcClient, tmp_path: Path) -> None:
+    copy = (await client.request("file_open", path=str(tmp_path), write=True))["copy"]
+    piece = {"copy": copy, "name": "f", "key": _KEY, "data": base64.b64encode(bytes(1 << 20)).decode()}
+    sent = [await client.send("file_write", {**piece, "offset": 1 << 40}) for _ in range(26)]
+    refused = await client.until(lambda message: message.get("id") in sent)
+    assert refused["error"]["data"]["reason"] == "copy_limit"
+
+
+@pytest.mark.promise("S0.19.copy_bounds")
+async def test_copies_that_are_opened_at_once_keep_the_bound(client: RpcClient, tmp_path: Path) -> None:
+    sent = [await client.send("file_open", {"path": str(tmp_path)}) for _ in range(100)]
+    answers = [await client.response(one) for one in sent]
+    copies = [one["result"]["copy"] for one in answers if "result" in one]
+    looks = [await client.send("file_look", {"copy": copy}) for copy in copies]
+    live = ["result" in await client.response(one) for one in looks]
+    assert 0 < sum(live) <= 64
+    assert {one["error"]["data"]["reason"] for one in answers if "error" in one} <= {"copy_limit"}

@@ -14,18 +14,19 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, assert_never
+from typing import Any, Protocol, assert_never
 
 import msgspec
 
-from outlive.core.errors import InvalidRequest, InvalidState, OutliveError, ProcessNotFound
+from outlive.core.errors import InvalidRequest, InvalidState, LimitExceeded, OutliveError, ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.file_words import name_bytes, shown_name, wire_name
 from outlive.core.location import LOCAL, Location
 from outlive.core.process import Owner
+from outlive.engine.file_bounds import EarlyBytes, FileThreads
 from outlive.engine.lookup import Asker, Lookup
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.settings import EngineSettings
@@ -46,13 +47,12 @@ from outlive.operations.files import (
     FileWrite,
 )
 
-_T = TypeVar("_T")
 Members = Mapping[str, Any]
 
 _RESTED_S = 600.0  # a caller that has asked nothing for so long is gone
 # Of one principal; each holds a descriptor. One more closes the one that has rested longest: its caller opens it again, if it still lives.
 _MOST_OPEN = 64
-_THREADS = 4  # slow disks keep no other work of the server waiting, which has threads of its own
+_MOST_OPEN_OF_ALL = 256  # descriptors of this server, which has a thousand where its limit was not raised
 _EARLY_S = 20.0  # how long a piece waits for the one before it, which is on its way over the same connection
 _LOOK_AGAIN_S = 1.0  # another connection may have brought that one
 
@@ -103,7 +103,9 @@ class Copies:
         self._lines = lines
         self._events = events
         self._open: dict[str, _OpenCopy] = {}
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
+        self._opening: Counter[str] = Counter()  # by principal: places that are taken, before there is a copy
+        self._threads = FileThreads()
+        self._early = EarlyBytes()
 
     async def open(self, by: Owner, asked: FileOpen) -> Members:
         """Open a file or folder for a copy; what `FileOpened` has.
@@ -115,8 +117,20 @@ class Copies:
             ProcessNotFound: The place is neither a node nor a process.
             InvalidRequest: It is a container.
             BackendUnavailable: The node does not answer.
+            LimitExceeded: `copy_limit`: as many are being opened as may be open.
         """
-        self._close_rested(by.principal)
+        principal = by.principal
+        self._make_room(principal)
+        self._opening[principal] += 1
+        try:
+            return await self._admitted(by, asked)
+        finally:
+            self._opening[principal] -= 1
+            if not self._opening[principal]:
+                del self._opening[principal]
+
+    async def _admitted(self, by: Owner, asked: FileOpen) -> Members:
+        """Open one for which there is room (see `open`)."""
         location, path = await self._place(by, asked)
         details = {
             "direction": "to" if asked.write else "from",
@@ -133,7 +147,7 @@ class Copies:
             await self._lines.check_led_to(opened.path, location.backend, by, path=path, write=asked.write)
         except BaseException:
             if opened.root is not None:
-                self._threads.submit(opened.root.close)
+                opened.root.close()
             await self._let_go(opened)
             raise
         name = secrets.token_hex(16)  # as good as a key: what was opened by one caller is used by no other
@@ -171,10 +185,10 @@ class Copies:
         return {"done": True}
 
     async def close(self) -> None:
-        """Close everything; what was written stays, finished or not."""
+        """Close everything; what was written stays, finished or not. A disk that is busy with a piece is not waited for."""
         for name in list(self._open):
             self._close(name)
-        await asyncio.to_thread(self._threads.shutdown)  # a disk may still be busy with a piece
+        self._threads.close()
 
     async def _place(self, by: Owner, asked: FileOpen) -> tuple[Location, str]:
         """Return the machine that is meant, and the path there, absolute unless a node knows its own home folder."""
@@ -219,9 +233,11 @@ class Copies:
                 path=str(answer.get("path", "")),
             )
             return opened, answer["entry"]
-        root = await self._aside(lambda: FileRoot(name_bytes(path), self._wall, writes=asked.write))
+        root = await self._threads.run(
+            by.principal, lambda: FileRoot(name_bytes(path), self._wall, writes=asked.write)
+        )
         try:
-            entry = await self._aside(lambda: root.look(""))
+            entry = await self._threads.run(by.principal, lambda: root.look(""))
         except BaseException:
             root.close()
             raise
@@ -247,22 +263,22 @@ class Copies:
         root = opened.root
         if root is None:
             raise AssertionError("a copy is here or on a node")
-        name = asked.name
+        name, of, run = asked.name, opened.by.principal, self._threads.run
         match asked:
             case FileLook():
-                return {"entry": await self._aside(lambda: root.look(name))}, b""
+                return {"entry": await run(of, lambda: root.look(name))}, b""
             case FileListing(after=after):
-                return await self._aside(lambda: root.list(name, after)), b""
+                return await run(of, lambda: root.list(name, after)), b""
             case FileRead(offset=offset, limit=limit):
-                return await self._aside(lambda: root.read(name, offset, limit))
+                return await run(of, lambda: root.read(name, offset, limit))
             case FileDigest(offset=offset, length=length, key=key):
-                return await self._aside(lambda: root.digest(name, offset, length, key=key)), b""
+                return await run(of, lambda: root.digest(name, offset, length, key=key)), b""
             case FileWrite():
                 return await self._write(opened, root, asked, data), b""
             case FileMake():
-                return {"entry": await self._aside(lambda: _make(root, asked))}, b""
+                return {"entry": await run(of, lambda: _make(root, asked))}, b""
             case FileDrop(key=key):
-                await self._aside(lambda: root.drop(name, key))
+                await run(of, lambda: root.drop(name, key))
                 return {"done": True}, b""
             case _:
                 assert_never(asked)
@@ -272,41 +288,61 @@ class Copies:
     ) -> Members:
         """Write a piece behind the one before it: several are on their way at once, and the unfinished file has no holes."""
         deadline = time.monotonic() + _EARLY_S
+        of, run = opened.by.principal, self._threads.run
         written: Members | None = None
-        while written is None:
-            moved = opened.moved
-            try:
-                written = await self._aside(
-                    lambda: root.write(asked.name, asked.key, asked.offset, data, cut=asked.cut)
-                )
-            except TooEarly as early:
-                if time.monotonic() > deadline:
-                    text = f"Only {early.size} bytes are there of the {asked.offset} before this piece."
-                    raise InvalidState("file_failed", text, hint="Send the pieces in their order.") from early
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_AGAIN_S):
-                        await moved.wait()
+        with contextlib.ExitStack() as held:
+            is_held = False
+            while written is None:
+                moved = opened.moved
+                try:
+                    written = await run(
+                        of, lambda: root.write(asked.name, asked.key, asked.offset, data, cut=asked.cut)
+                    )
+                except TooEarly as early:
+                    if time.monotonic() > deadline:
+                        text = f"Only {early.size} bytes are there of the {asked.offset} before this piece."
+                        hint = "Send the pieces in their order."
+                        raise InvalidState("file_failed", text, hint=hint) from early
+                    if not is_held:
+                        held.enter_context(self._early.held(asked.copy, len(data)))
+                        is_held = True
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_LOOK_AGAIN_S):
+                            await moved.wait()
         opened.moved.set()
         opened.moved = asyncio.Event()
         if (seal := asked.seal) is None:
             return written
-        entry = await self._aside(lambda: root.place(asked.name, asked.key, **msgspec.structs.asdict(seal)))
+        entry = await run(of, lambda: root.place(asked.name, asked.key, **msgspec.structs.asdict(seal)))
         return {"size": entry["size"]}
 
-    def _close_rested(self, principal: str) -> None:
-        """Close what has rested too long, and of too many of one principal the one that has rested longest."""
-        own = [name for name, one in self._open.items() if one.by.principal == principal]
-        if len(own) >= _MOST_OPEN:
-            self._close(min(own, key=lambda name: self._open[name].used_at))
+    def _make_room(self, principal: str) -> None:
+        """Close what has rested too long, and what has rested longest where there would be too many, of one principal or in all.
+
+        Raises:
+            LimitExceeded: `copy_limit`: nothing is open that could be closed; all places are taken by what is being opened.
+        """
         latest = time.monotonic() - _RESTED_S
         for name in [name for name, one in self._open.items() if one.used_at < latest]:
             self._close(name)
+        opened = Counter(one.by.principal for one in self._open.values())
+        taken = self._opening + opened
+        if taken[principal] >= _MOST_OPEN:
+            whose = principal
+        elif taken.total() >= _MOST_OPEN_OF_ALL:
+            whose = max(opened, key=lambda one: opened[one], default=principal)  # of the one that has most
+        else:
+            return
+        own = [name for name, one in self._open.items() if one.by.principal == whose]
+        if not own:
+            raise LimitExceeded("copy_limit", "As many copies are being opened as may be open.")
+        self._close(min(own, key=lambda name: self._open[name].used_at))
 
     def _close(self, name: str) -> None:
         opened = self._open.pop(name)
         if opened.root is not None:
-            # Behind what its threads still do: there it fails with an error, and never meets another file's descriptor.
-            self._threads.submit(opened.root.close)
+            # What its threads still do has descriptors of its own, and what they begin fails with an error (`FileRoot.close`).
+            opened.root.close()
         counts = {"bytes_read": opened.read_bytes, "bytes_written": opened.written_bytes}
         self._publish("copied", opened.by, {**opened.details, **counts})
 
@@ -320,9 +356,6 @@ class Copies:
         self._events.publish(
             AuditEvent(what=what, by=by, decision=decision, reason=error.code, details=details)
         )
-
-    async def _aside(self, work: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
 def _make(root: FileRoot, asked: FileMake) -> Members:

@@ -1,0 +1,89 @@
+"""What one caller of copies can take from the others, bounded: `FileThreads`, and `EarlyBytes` of pieces that came before their turn.
+
+Both on the engine's loop only. What blocks is done in threads; a disk that stands still keeps them as long as it does, and no thread can
+be ended from outside.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+from outlive.core.errors import LimitExceeded
+from outlive.core.file_words import PIECE_BYTES
+
+_T = TypeVar("_T")
+
+_THREADS = 4  # slow disks keep no other work of the server waiting, which has threads of its own
+_OF_ONE_PRINCIPAL = (
+    2  # at once: one disk that stands still (NFS, FUSE) leaves the other threads to other principals
+)
+_EARLY_OF_COPY = 24 * PIECE_BYTES  # our own client has no more under way (`client.files.stream`)
+_EARLY_OF_ALL = 128 * PIECE_BYTES  # of this server's memory
+
+
+class FileThreads:
+    """Threads for what blocks."""
+
+    def __init__(self) -> None:
+        """Have none before the first work."""
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
+        # Of each principal that has work here; it is forgotten with its last work.
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def run(self, principal: str, work: Callable[[], _T]) -> _T:
+        """Return what `work` returns, done in a thread when it is this principal's turn.
+
+        Cancelled, it is not begun; what is under way goes on, and counts as the principal's until it has ended.
+        """
+        turns = self._turns.get(principal)
+        if turns is None:
+            turns = self._turns[principal] = asyncio.Semaphore(_OF_ONE_PRINCIPAL)
+        loop = asyncio.get_running_loop()
+        await turns.acquire()
+        try:
+            running = self._threads.submit(work)
+        except RuntimeError:
+            turns.release()
+            raise
+
+        def release(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and no one waits
+                loop.call_soon_threadsafe(turns.release)
+
+        running.add_done_callback(release)
+        return await asyncio.wrap_future(running)
+
+    def close(self) -> None:
+        """Begin nothing more. What is under way is not waited for: a disk may stand still for ever."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class EarlyBytes:
+    """Counts the bytes of pieces that wait in memory for those before them."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._of: Counter[str] = Counter()
+
+    @contextmanager
+    def held(self, copy: str, size: int) -> Iterator[None]:
+        """Count a piece of an open copy while the block runs.
+
+        Raises:
+            LimitExceeded: `copy_limit`: the copy or the server has as many as it may.
+        """
+        if self._of[copy] + size > _EARLY_OF_COPY or self._of.total() + size > _EARLY_OF_ALL:
+            text = "Too many pieces came before those that lie before them."
+            raise LimitExceeded("copy_limit", text, hint="Send the pieces in their order.")
+        self._of[copy] += size
+        try:
+            yield
+        finally:
+            self._of[copy] -= size
+            if not self._of[copy]:
+                del self._of[copy]
