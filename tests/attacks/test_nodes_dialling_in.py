@@ -9,8 +9,9 @@ import pytest
 import websockets
 
 from outlive.client import Client
+from outlive.frontends.joined.gateways import gateway_name, node_url
 from tests.attacks.attacking import Requests, create_token
-from tests.remote.joining import JoinedPair, Machine, invited, kept_by, refusal_of
+from tests.remote.joining import JoinedPair, Machine, invited, join, kept_by, refusal_of
 from tests.remote.pairs import node_state, wait_until
 from tests.support.raw import upgrade
 from tests.support.server import OutliveServer
@@ -130,3 +131,38 @@ def test_a_node_that_says_nonsense_ends_its_own_connection_alone(near: OutliveSe
     last = Machine(near, code)
     last.enter()
     last.close()
+
+
+@pytest.mark.promise("A.node")
+def test_a_gateway_behind_the_same_host_is_not_the_owner_of_what_another_has_started(
+    near: OutliveServer, tmp_path: Path
+) -> None:
+    """Tunnels end on one host: a gateway that is joined after another one was left must not find its commands."""
+    with OutliveServer(tmp_path / "far") as far, OutliveServer(tmp_path / "next") as following:
+        with Client(far.state_dir, start_server=False) as client:
+            names = []
+            for gateway in (near, following):
+                join(far, f"ws://127.0.0.1:{gateway.port}", invited(gateway))
+                (shown,) = client.fleet.list()["gateways"]
+                names.append(shown["name"])
+                assert client.fleet.leave("127.0.0.1")["gateways"] == []
+        assert names == [f"127.0.0.1:{near.port}", f"127.0.0.1:{following.port}"]
+
+
+@pytest.mark.promise("A.node")
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("wss://gw.example:8003", "gw.example"),
+        ("https://GW.example:8003/ws/mcp", "gw.example"),
+        ("wss://gw.example", "gw.example:443"),
+        ("wss://gw.example:443/", "gw.example:443"),
+        ("ws://localhost", "localhost:80"),
+        ("ws://[::1]:8003", "[::1]"),
+        ("wss://gw.example:8003/a", "gw.example:8003-f311430bf402"),
+        ("wss://gw.example:8003/a/", "gw.example:8003-f311430bf402"),
+        ("wss://gw.example/b", "gw.example:443-3921e0334af3"),
+    ],
+)
+def test_gateways_of_different_addresses_have_different_names(url: str, name: str) -> None:
+    assert gateway_name(node_url(url)) == name

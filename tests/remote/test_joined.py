@@ -50,7 +50,8 @@ def test_a_machine_joins_with_a_code_and_runs_commands(joined: JoinedPair) -> No
         assert len(output_of(large)[0]) == size
     with Client(joined.far.state_dir, start_server=False) as own:
         (gateway,) = own.fleet.list()["gateways"]
-        assert (gateway["node"], gateway["state"], gateway["name"]) == ("far", "connected", PROXY_HOST)
+        name = f"{PROXY_HOST}:{joined.proxy.port}"
+        assert (gateway["node"], gateway["state"], gateway["name"]) == ("far", "connected", name)
         assert own.list() == []  # what runs here for the gateway is its own
 
 
@@ -207,12 +208,14 @@ def test_a_machine_is_a_node_of_several_servers_and_joins_again_under_its_name(t
     with contextlib.ExitStack() as stack:
         far = stack.enter_context(OutliveServer(tmp_path / "far"))
         nears = [stack.enter_context(OutliveServer(tmp_path / f"near{number}")) for number in range(2)]
-        second = f"127.0.0.1-{nears[1].port}"
+        first, second = (f"127.0.0.1:{near.port}" for near in nears)
         own = stack.enter_context(Client(far.state_dir, start_server=False))
         for near in (*nears, nears[1]):
             own.fleet.join(near.url, invited(near))
-        assert [one["name"] for one in own.fleet.list()["gateways"]] == ["127.0.0.1", second]
-        own.fleet.leave("127.0.0.1")
+        assert [one["name"] for one in own.fleet.list()["gateways"]] == [first, second]
+        with pytest.raises(InvalidRequest, match="no node of"):
+            own.fleet.leave("127.0.0.1")  # which of them is not said
+        own.fleet.leave(first)
         own.fleet.join(nears[1].url, invited(nears[1]))  # its name stays, and so does what belongs to it
         assert [one["name"] for one in own.fleet.list()["gateways"]] == [second]
         own.fleet.join(nears[0].url, invited(nears[0]))

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from outlive.config.options import (
+    JSONRPC_PORT,
     option,
     parse_addresses,
     parse_count,
@@ -252,7 +253,7 @@ class PortOptions:
         flag="--host",
     )
     # One port for each frontend; several may not share one, since each speaks its own protocol at the same paths.
-    jsonrpc_port: int | None = port("8003", "JSON-RPC over WebSocket", flag="--jsonrpc-port")
+    jsonrpc_port: int | None = port(str(JSONRPC_PORT), "JSON-RPC over WebSocket", flag="--jsonrpc-port")
     mcp_port: int | None = port("8888", "MCP over HTTP", flag="--mcp-port", env=("MCP_REMOTE_PORT",))
     rest_port: int | None = port("8181", "REST", flag="--rest-port", env=("MCP_PORT",))
     bridge_port: int | None = port("3000", "the terminal bridge", flag="--bridge-port")

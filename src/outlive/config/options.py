@@ -291,6 +291,7 @@ def _split(text: str) -> tuple[float | None, str]:
 
 # A person may name a server by its web address or by the WebSocket's own: both are the same server.
 JSONRPC_PATH = "/ws/mcp"
+JSONRPC_PORT = 8003
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
 

@@ -118,7 +118,12 @@ class NodeLeave(msgspec.Struct, kw_only=True, frozen=True):
     """A server that this machine runs no more commands for."""
 
     gateway: Annotated[
-        str, Meta(min_length=1, max_length=2048, description="Its name in `gateways`, or its address.")
+        str,
+        Meta(
+            min_length=1,
+            max_length=2048,
+            description="Its name in `gateways`, its address, or its host where no other has it.",
+        ),
     ]
 
 
@@ -157,7 +162,12 @@ class NodeAnswer(AnswerMembers, kw_only=True, frozen=True):
 class GatewayView(AnswerMembers, kw_only=True, frozen=True):
     """A server that this machine has joined as a node."""
 
-    name: Annotated[str, Meta(description="Its host; what it starts here belongs to `gateway:NAME`.")]
+    name: Annotated[
+        str,
+        Meta(
+            description="Its host, with the port where that is not 8003; what it starts here belongs to `gateway:NAME`."
+        ),
+    ]
     address: str
     node: Annotated[str, Meta(description="What this machine is called there.")]
     state: Literal["away", "connected"]

@@ -5,6 +5,7 @@ See `engine.machines.nodes.Gateways` for what is asked of it; one of them is `ga
 
 import asyncio
 import contextlib
+import hashlib
 import ipaddress
 import os
 import secrets
@@ -12,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from outlive.config.options import JSONRPC_PATH, websocket_url
+from outlive.config.options import JSONRPC_PATH, JSONRPC_PORT, websocket_url
 from outlive.core.errors import InvalidRequest, LimitExceeded
 from outlive.core.layout import Layout
 from outlive.frontends.joined.contract import DialSettings, KeptGateway, SessionDoor
@@ -20,6 +21,8 @@ from outlive.operations.nodes import GatewayView, NodeJoin, NodeLeave
 from outlive.protocols.joined import NODE_PATH
 from outlive.store.machines.gateway_files import GatewayEntry, GatewayFiles
 
+_PORTS = {"ws": 80, "wss": 443}  # where an address has none (RFC 6455, section 3)
+_HASH_DIGITS = 12  # of a path: nothing is to be guessed, and a person may have to read it
 _TLS_HINT = "Take wss:// (and --ca FILE for an authority of your own), or a tunnel that ends on this machine."
 
 
@@ -101,11 +104,7 @@ class JoinedGateways:
             InvalidRequest: There is none of that name or address.
         """
         async with self._changing:
-            name = next((one for one in self._kept if one == asked.gateway), None)
-            if name is None:
-                with contextlib.suppress(InvalidRequest):
-                    url = node_url(asked.gateway)
-                    name = next((one for one, (kept, _) in self._kept.items() if kept.entry.url == url), None)
+            name = self._named(asked.gateway)
             if name is None:
                 hint = f"There are: {', '.join(sorted(self._kept)) or 'none'}."
                 text = f"gateway: this machine is no node of {asked.gateway!r}."
@@ -114,13 +113,28 @@ class JoinedGateways:
             await asyncio.to_thread(self._files.remove, name)
 
     def _name_of(self, url: str) -> str:
-        """Return what a gateway is called here: its host, with the port where two have the same host."""
-        known = next((one for one, (kept, _) in self._kept.items() if kept.entry.url == url), None)
+        """Return what a gateway is called here; one that was joined earlier keeps its name."""
+        place = _place_of(url)
+        known = next(
+            (one for one, (kept, _) in self._kept.items() if _place_of(kept.entry.url) == place), None
+        )
         if known is not None:
             return known
-        parts = urlsplit(url)
-        host = (parts.hostname or "").replace(":", "-")  # of an IPv6 address
-        return f"{host}-{parts.port or 443}" if host in self._kept else host
+        name = gateway_name(url)
+        # An earlier version had called another port of that host so.
+        return name if name not in self._kept else f"{name}:{JSONRPC_PORT}"
+
+    def _named(self, word: str) -> str | None:
+        """Return the name of the gateway that a caller means by its name, its address, or its host where one alone has that."""
+        if word in self._kept:
+            return word
+        places = {one: _place_of(kept.entry.url) for one, (kept, _) in self._kept.items()}
+        with contextlib.suppress(InvalidRequest):
+            place = _place_of(node_url(word))
+            if (found := next((one for one in places if places[one] == place), None)) is not None:
+                return found
+        of_host = [one for one, place in places.items() if place[0] == word.lower()]
+        return of_host[0] if len(of_host) == 1 else None
 
     def _begin(self, entry: GatewayEntry, spare: Any) -> None:  # noqa: ANN401 - `dialled.Spare`, whose module costs 40 ms
         from outlive.frontends.joined.gateway import Gateway  # noqa: PLC0415 - likewise
@@ -155,6 +169,25 @@ def node_url(text: str) -> str:
         )
     path = parts.path.removesuffix("/").removesuffix(JSONRPC_PATH).removesuffix(NODE_PATH)
     return f"{parts.scheme}://{parts.netloc}{path}{NODE_PATH}"
+
+
+def gateway_name(url: str) -> str:
+    """Return what the gateway at an address of `node_url` is called: its host, and what else is not the usual.
+
+    What a gateway starts here belongs to its name, so that no other address may ever get the same one: behind tunnels all gateways have
+    one host, and one after the other would be the owner of what all of them have started.
+    """
+    host, port, path = _place_of(url)
+    if path != NODE_PATH:
+        return f"{host}:{port}-{hashlib.sha256(path.encode()).hexdigest()[:_HASH_DIGITS]}"
+    return host if port == JSONRPC_PORT else f"{host}:{port}"
+
+
+def _place_of(url: str) -> tuple[str, int, str]:
+    """Return the host, the port and the path of an address of `node_url`."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return f"[{host}]" if ":" in host else host, parts.port or _PORTS[parts.scheme], parts.path
 
 
 def _is_here(host: str) -> bool:
