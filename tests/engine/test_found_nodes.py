@@ -1,9 +1,13 @@
 """Nodes that are found: used as if they had been added, kept over a restart, and never against an operator's word."""
 
 import asyncio
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from outlive.backends.contract import NodeState
 from outlive.core.errors import ConfigInvalid
@@ -44,7 +48,9 @@ class _Routes:
     def check(self, entry: NodeEntry) -> NodeEntry:
         if ":" not in entry.url:
             raise ConfigInvalid("config_invalid", "url: it is none.")
-        return entry
+        if entry.url == "strange:":
+            raise ZeroDivisionError
+        return replace(entry, url=entry.url.replace("http", "ws", 1))
 
     async def put(self, name: str, entry: NodeEntry | None) -> None:
         assert entry is None or entry.name == name
@@ -59,7 +65,7 @@ class _Routes:
         return {}
 
 
-def _found(name: str, url: str = "http://a:1", word: str = "t") -> FoundNode:
+def _found(name: str, url: str = "https://a:1", word: str = "t") -> FoundNode:
     return FoundNode(name=name, url=url, token=word)
 
 
@@ -74,8 +80,8 @@ async def test_a_found_node_is_reached_kept_and_followed_to_its_new_address(tmp_
     _, found = _nodes(tmp_path, routes)
     await found.take(_Finding(_found("n1"), _found("n1"), _found("n1", word="u")))
     assert [(one.url, one.token) for one in routes.put_entries if one] == [
-        ("http://a:1", "t"),
-        ("http://a:1", "u"),
+        ("wss://a:1", "t"),
+        ("wss://a:1", "u"),
     ]
     (kept,) = await asyncio.to_thread(NodeFiles(Layout(str(tmp_path))).read)
     assert (kept.name, kept.token, kept.is_found) == ("n1", "u", True)
@@ -91,4 +97,27 @@ async def test_an_operators_word_comes_before_what_is_found(tmp_path: Path) -> N
     assert [one.name for one in routes.put_entries if one] == ["mine", "n2"]
     await nodes.add(NodeAdd(name="n2", url="http://other:1", token="o"))
     await found.take(_Finding(_found("n2", word="v")))
-    assert [one.url for one in routes.put_entries if one][-1] == "http://other:1"
+    assert [one.url for one in routes.put_entries if one][-1] == "ws://other:1"
+
+
+@pytest.mark.promise("A.node")
+async def test_what_a_cluster_calls_a_node_is_no_way_out_of_its_folder_and_ends_nothing(
+    tmp_path: Path,
+) -> None:
+    routes = _Routes()
+    _, found = _nodes(tmp_path / "state", routes)
+    names = ["../../x", "a/b", "..", ".", "", "a\0b", "a\n", "\ud800", "A", "x" * 64]
+    await found.take(
+        _Finding(
+            *(_found(name) for name in names),
+            _found("s1", url="strange:"),
+            _found("p1", url="http://10.0.0.1:1"),
+            _found("p2", url="http://evil.example:1"),
+            _found("n1"),
+            _found("n2", url="http://127.0.0.1:1"),
+            _found("n3", url="http://[::1]:1"),
+        )
+    )
+    assert [one.name for one in routes.put_entries if one] == ["n1", "n2", "n3"]
+    assert sorted(await asyncio.to_thread(os.listdir, tmp_path / "state" / "nodes")) == ["n1", "n2", "n3"]
+    assert await asyncio.to_thread(os.listdir, tmp_path) == ["state"]

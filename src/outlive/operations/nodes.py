@@ -10,11 +10,10 @@ from msgspec import Meta
 from outlive.operations.answers import AnswerMembers, Moment
 from outlive.operations.requests import Amount, Bytes, Tags
 
+NODE_NAME = r"^[a-z0-9][a-z0-9_.-]{0,62}$"
 NodeName = Annotated[
     str,
-    Meta(
-        pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$", description="Its name: small letters, digits, dots, - and _."
-    ),
+    Meta(pattern=NODE_NAME, description="Its name: small letters, digits, dots, - and _."),
 ]
 
 

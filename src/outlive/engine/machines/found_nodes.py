@@ -1,17 +1,22 @@
 """`FoundNodes`: nodes that a placement finds, used as if an operator had added them."""
 
 import asyncio
+import ipaddress
 import logging
+import re
 from dataclasses import replace
+from urllib.parse import urlsplit
 
-from outlive.core.errors import OutliveError
+from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.engine.machines.nodes import Nodes
+from outlive.operations.nodes import NODE_NAME
 from outlive.placement.contract import Placement
 from outlive.placement.leases import FoundNode
 from outlive.store.machines.node_files import NodeEntry
 
 _logger = logging.getLogger(__name__)
+_NAME = re.compile(NODE_NAME.removesuffix("$"))  # matched as a whole: "$" would let a line's end pass
 
 
 class FoundNodes:
@@ -34,16 +39,33 @@ class FoundNodes:
             try:
                 await self._use(found)
             except OutliveError as error:
-                _logger.warning("a node that was found is not used: %s: %s", found.name, error.message)
+                _logger.warning("a node that was found is not used: %r: %s", found.name, error.message)
+            except Exception:  # whatever a cluster says of its nodes, it must not end the engine
+                _logger.exception("a node that was found is not used: %r", found.name)
 
     async def _use(self, found: FoundNode) -> None:
+        if _NAME.fullmatch(found.name) is None:  # it is the name of a folder, too
+            raise ConfigInvalid("config_invalid", "Its name cannot be that of a node.")
         async with self._declared.changing:
             old = self._declared.entries.get(found.name, NodeEntry(name=found.name))
             is_taken = found.name in {LOCAL, DOCKER, ANY, *self._routes.declared}
             if is_taken or (old.is_reached and not old.is_found):
                 return
             entry = self._routes.check(replace(old, url=found.url, token=found.token, is_found=True))
+            if not _is_safe(entry.url):
+                raise ConfigInvalid("config_invalid", f"{entry.url!r} leads over a network without TLS.")
             if entry != old:
                 # On disk first: a server that starts while nothing finds nodes reaches what runs there.
                 await self._declared.keep(entry)
                 await self._routes.put(entry.name, entry)
+
+
+def _is_safe(url: str) -> bool:
+    """Return whether a node's token, and all commands, may go to an address that no operator has chosen."""
+    parts = urlsplit(url)
+    if parts.scheme == "wss" or parts.hostname == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False
