@@ -8,9 +8,9 @@ Beside each group stands a key with its owner, id and node. The group is what co
 group that ever was in its table, and reading 700 of them takes 10 ms of processor time.
 """
 
+import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -26,6 +26,7 @@ from ray.util.placement_group import (
 
 from outlive.core.needs import THOUSANDTHS, Amounts
 from outlive.placement.leases import LeaseOrder, LeaseReport, LeasingNode, SeenLease
+from outlive.ray_driver.lease_keys import LeaseKey, read_keys
 
 NAMESPACE = "outlive"
 _NODE_ID = "ray.io/node-id"  # a label that Ray gives each node
@@ -37,25 +38,7 @@ _GONE_S = 5.0
 _LOOK_S = 0.005
 # The groups themselves are read when nodes have come or gone, and so often beside: a control server that has lost them is noticed.
 _VERIFY_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """One lease as it can be listed; `node_id` is Ray's."""
-
-    owner: str
-    process_id: str
-    node_id: str
-
-    def encode(self) -> bytes:
-        """Return it as Ray keeps it."""
-        return f"lease/{self.owner}/{self.process_id}/{self.node_id}".encode()
-
-    @classmethod
-    def decode(cls, raw: bytes) -> "_Key":
-        """Return what `encode` made; an owner may hold any mark."""
-        head, process_id, node_id = raw.decode().removeprefix("lease/").rsplit("/", 2)
-        return cls(head, process_id, node_id)
+_SHOWN = 3  # of the keys that are passed over, in the log
 
 
 class RayLeases:
@@ -68,6 +51,7 @@ class RayLeases:
         self._verified: tuple[frozenset[str], float] | None = (
             None  # with which nodes the groups were read, and when
         )
+        self._has_told = False  # that there are keys of others
         self._missing: frozenset[str] = frozenset()  # processes whose group was not where its key says
 
     def carry_out(self, order: LeaseOrder) -> str:
@@ -86,7 +70,7 @@ class RayLeases:
             if _node_of(found) == node_id:
                 return ""
             self._give_back(order.process_id)
-        key = _Key(self._owner, order.process_id, node_id).encode()
+        key = LeaseKey(self._owner, order.process_id, node_id).encode()
         # Before the group: one that is there without a key would be given back by no server.
         _internal_kv_put(key, b"", namespace=_KEYS)
         group = placement_group(
@@ -107,7 +91,10 @@ class RayLeases:
         nodes = {one["NodeID"]: one for one in ray.nodes() if one["Alive"]}
         names = {node_id: name_of(one) for node_id, one in nodes.items()}
         self._ids = {name: node_id for node_id, name in names.items()}
-        keys = [_Key.decode(raw) for raw in _internal_kv_list(b"lease/", namespace=_KEYS)]
+        keys, odd = read_keys(_internal_kv_list(b"lease/", namespace=_KEYS))
+        if odd and not self._has_told:
+            self._has_told = True
+            sys.stderr.write(f"keys that no server of ours has written are passed over: {odd[:_SHOWN]}\n")
         self._verify(keys, frozenset(nodes))
         free = available_resources_per_node()
         return LeaseReport(
@@ -130,7 +117,7 @@ class RayLeases:
             ),
         )
 
-    def _verify(self, keys: list[_Key], nodes: frozenset[str]) -> None:
+    def _verify(self, keys: list[LeaseKey], nodes: frozenset[str]) -> None:
         """Note which groups are not where their keys say, where that may have changed."""
         now = time.monotonic()
         if self._verified is not None and self._verified[0] == nodes and now - self._verified[1] < _VERIFY_S:
@@ -153,7 +140,7 @@ class RayLeases:
                 raise TimeoutError(f"the placement group of {process_id} does not go away")
             remove_placement_group(found["group"])
             time.sleep(_LOOK_S)
-        prefix = _Key(self._owner, process_id, "").encode()
+        prefix = LeaseKey(self._owner, process_id, "").encode()
         for key in _internal_kv_list(prefix, namespace=_KEYS):
             _internal_kv_del(key, namespace=_KEYS)
 
