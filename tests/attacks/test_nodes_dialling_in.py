@@ -14,7 +14,7 @@ from tests.attacks.attacking import Requests, create_token
 from tests.remote.joining import JoinedPair, Machine, invited, join, kept_by, refusal_of
 from tests.remote.pairs import node_state, wait_until
 from tests.support.raw import upgrade
-from tests.support.server import OutliveServer
+from tests.support.server import OutliveServer, run_outlive
 
 
 @pytest.fixture
@@ -166,3 +166,20 @@ def test_a_gateway_behind_the_same_host_is_not_the_owner_of_what_another_has_sta
 )
 def test_gateways_of_different_addresses_have_different_names(url: str, name: str) -> None:
     assert gateway_name(node_url(url)) == name
+
+
+@pytest.mark.promise("A.node")
+def test_what_other_machines_call_themselves_controls_no_terminal(tmp_path: Path) -> None:
+    evil = "x\x1b[2J\x1b]0;owned\x07"
+    far = OutliveServer(tmp_path / "far", args=("--capacity", f"zone={evil}"))
+    kept = far.state_dir / "gateways" / "gw.json"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(json.dumps({"url": "ws://127.0.0.1:1/node", "node": evil, "credential": "x"}))
+    with far:
+        for words in (("ls",), ("inspect", "local")):
+            answer = run_outlive("node", *words, state_dir=far.state_dir)
+            assert answer.returncode == 0
+            assert "owned" in answer.stdout
+            assert [
+                one for one in answer.stdout + answer.stderr if not one.isprintable() and one != "\n"
+            ] == []

@@ -5,7 +5,7 @@ import os
 import sys
 
 from outlive.cli.operator.nodes import LABELS, parsed_labels
-from outlive.cli.output import say, show_json
+from outlive.cli.output import plain, say, show_json
 from outlive.cli.parameters import SERVER, ServerFlags, UsageError, option, place, takes
 from outlive.cli.processes import connected
 
@@ -35,7 +35,7 @@ def join(*, url: str, code_file: str | None, ca: str, labels: list[str], server:
         show_json(dict(found))
         return 0
     joined = max(found["gateways"], key=lambda one: str(one["since"]))  # the one that came just now
-    say(f"This machine is a node of {joined['name']} from now on, called {joined['node']} there.")
+    say(plain(f"This machine is a node of {joined['name']} from now on, called {joined['node']} there."))
     return 0
 
 

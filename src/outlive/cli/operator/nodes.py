@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from outlive.cli.output import say, show, show_json
+from outlive.cli.output import plain, say, show, show_json
 from outlive.cli.parameters import (
     SERVER,
     ServerFlags,
@@ -178,7 +178,7 @@ def inspect(*, name: str, server: ServerFlags) -> int:
         *((amount, _amount(room, amount)) for amount in ("cpu", "memory", "gpu") if room),
         ("placed", room.get("placed")),
     ]
-    show("\n".join(f"{title:10} {value}" for title, value in rows if value is not None))
+    show("\n".join(f"{title:10} {plain(str(value))}" for title, value in rows if value is not None))
     return 0
 
 
@@ -188,9 +188,8 @@ def _show(found: _Members, server: ServerFlags) -> int:
         return 0
     for gateway in found["gateways"]:
         reason = "" if gateway["reason"] is None else f": {gateway['reason']}"
-        say(
-            f"This machine is a node of {gateway['name']}, as {gateway['node']} ({gateway['state']}{reason})."
-        )
+        words = f"{gateway['name']}, as {gateway['node']} ({gateway['state']}{reason})"
+        say(plain(f"This machine is a node of {words}."))
     rows = [("NAME", "STATE", "CPU", "MEMORY", "GPU", "PLACED", "LABELS")]
     for name in (LOCAL, *(node["name"] for node in found["nodes"])):
         node = _node(found, name)
@@ -239,7 +238,8 @@ def _amount(room: _Members, name: str) -> str:
 
 
 def _labels(room: _Members) -> str:
-    return ", ".join(f"{name}={value}" for name, value in room.get("labels", {}).items())
+    """Return the labels; what a machine says of itself must not be obeyed by a terminal."""
+    return plain(", ".join(f"{name}={value}" for name, value in room.get("labels", {}).items()))
 
 
 def parsed_labels(words: list[str]) -> dict[str, str]:
