@@ -11,8 +11,8 @@ from scripts.measure import house
 _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
-    "python files": 619,
-    "code lines": 72_000,
+    "python files": 621,
+    "code lines": 72_500,
     "people as subjects": 8,
     "modules named by a gerund": 0,
     "files under 40 lines": 11,
