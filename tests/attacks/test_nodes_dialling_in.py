@@ -2,11 +2,14 @@
 
 import contextlib
 import json
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import websockets
+from websockets.sync.server import ServerConnection, serve
 
 from outlive.client import Client
 from outlive.frontends.joined.gateways import gateway_name, node_url
@@ -183,3 +186,26 @@ def test_what_other_machines_call_themselves_controls_no_terminal(tmp_path: Path
             assert [
                 one for one in answer.stdout + answer.stderr if not one.isprintable() and one != "\n"
             ] == []
+
+
+@pytest.mark.promise("A.node")
+def test_a_gateway_that_ends_each_session_at_once_is_dialled_ever_more_seldom(tmp_path: Path) -> None:
+    came: list[float] = []
+
+    def serve_nothing(connection: ServerConnection) -> None:
+        came.append(time.monotonic())
+        connection.send(json.dumps({"type": "welcome", "node": "far", "credential": "olv_node_x"}))
+        connection.recv(timeout=10)
+        connection.send(json.dumps({"type": "serve", "query": {}}))
+
+    with OutliveServer(tmp_path / "far") as far, serve(serve_nothing, "127.0.0.1", 0) as gateway:
+        thread = threading.Thread(target=gateway.serve_forever)
+        thread.start()
+        try:
+            join(far, f"ws://127.0.0.1:{gateway.socket.getsockname()[1]}", "olv_join_x")
+            wait_until(lambda: len(came) >= 7)
+        finally:
+            gateway.shutdown()
+            thread.join()
+    # The pauses between them are at least 0.05, 0.1, 0.2, 0.4 and 0.8 s.
+    assert came[6] - came[0] > 1.5

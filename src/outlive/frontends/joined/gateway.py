@@ -7,6 +7,7 @@ credential is on disk before it is acknowledged, so that a crash in between leav
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ _WELCOME_S = (
 )
 # As a gateway looks for the nodes that it dials (`backends.remote.link.Pauses`).
 _FIRST_S, _LONGEST_S, _REFUSED_S = 0.1, 15.0, 30.0
+_SHORT_S = 1.0  # a session that ends within it was of no use: a gateway that ends each costs a dial and a new credential, again and again
 
 
 async def let_in(spare: Spare, entry: GatewayEntry, files: GatewayFiles) -> GatewayEntry:
@@ -86,6 +88,7 @@ class Gateway:
         self._since = datetime.now(UTC)
         self._reason: str | None = None if spare is not None else "It is being dialled."
         self._pause_s = _FIRST_S
+        self._short_s = 0.0  # the pause for sessions that end at once; 0: the last one did not
 
     def view(self) -> GatewayView:
         """Return what is shown of it."""
@@ -105,6 +108,7 @@ class Gateway:
             while True:
                 try:
                     if spare is None:
+                        await asyncio.sleep(self._short_s * _jitter())
                         spare = await self._dial()
                     self._is_there()
                     query = await self._taken(spare)
@@ -153,12 +157,15 @@ class Gateway:
         access = Access(
             principal=f"gateway:{self.entry.name}", scope=Scope.RUN, address=f"dialled {self.entry.url}"
         )
+        begun = time.monotonic()
         try:
             await self._door.converse(accepted(spare.connection, query), access)
         except Exception:
             _logger.exception("serving a gateway failed", extra={"gateway": self.entry.name})
         finally:
             spare.close()
+            is_short = time.monotonic() - begun < _SHORT_S
+            self._short_s = min(max(_FIRST_S, self._short_s * 2), _LONGEST_S) if is_short else 0.0
 
     def _is_there(self) -> None:
         if self._reason is not None:
@@ -174,9 +181,12 @@ class Gateway:
         self._reason = error.message
 
     def _pause(self, error: OutliveError) -> float:
-        jitter = random.uniform(0.5, 1.0)  # noqa: S311 - no secret: a hundred nodes do not come back in step
         # "node_busy": a machine that was cut off, and whose connections of before are not known to be dead yet.
         if not isinstance(error, BackendUnavailable) and error.code != "node_busy":
-            return _REFUSED_S * jitter
+            return _REFUSED_S * _jitter()
         pause, self._pause_s = self._pause_s, min(self._pause_s * 2, _LONGEST_S)
-        return pause * jitter
+        return pause * _jitter()
+
+
+def _jitter() -> float:
+    return random.uniform(0.5, 1.0)  # noqa: S311 - no secret: a hundred nodes do not come back in step
