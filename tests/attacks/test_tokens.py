@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -90,6 +91,21 @@ async def test_revoking_a_token_ends_what_its_holder_has_open_within_a_second(
                 assert closed.value.rcvd is not None
                 assert closed.value.rcvd.code == 1008
     assert (await asyncio.to_thread(mine, "GET", "/v1/processes")).status == 401
+
+
+@pytest.mark.promise("A.token")
+def test_a_revoked_token_counts_no_more_though_a_backup_has_linked_the_file(
+    besieged: OutliveServer, tmp_path: Path
+) -> None:
+    """The link keeps the old file alive, by which the server notices a new one."""
+    tokens = [create_token(besieged, "run", name=f"linked-{number}") for number in range(2)]
+    callers = [Requests(besieged, token) for token in tokens]
+    for number, caller in enumerate(callers):
+        os.link(besieged.state_dir / "tokens.json", tmp_path / str(number))
+        assert caller("GET", "/v1/processes").status == 200
+        words = ("token", "revoke", f"linked-{number}")
+        assert run_outlive(*words, state_dir=besieged.state_dir).returncode == 0
+        assert caller("GET", "/v1/processes").status == 401
 
 
 @pytest.mark.promise("A.token")

@@ -45,9 +45,8 @@ from outlive.store.token_file import TokenFile
 
 _logger = logging.getLogger(__name__)
 _LOOK_S = 0.25  # four fstat calls a second, only while a connection with a token is open
-_Mark = tuple[
-    int, int, int
-]  # inode, time of change in ns, size: what tells one content of the file from another
+# Inode, links, time of change in ns and size: what tells one content of the file from another.
+_Mark = tuple[int, int, int, int]
 
 
 class TokenBook:
@@ -71,7 +70,7 @@ class TokenBook:
         self._known = known
         self._file = file
         self._fd = -1
-        self._mark: _Mark = (0, 0, 0)
+        self._mark: _Mark = (0, 0, 0, 0)
         self._tokens: tuple[Token, ...] = ()
         self._uses: dict[object, tuple[Token, Callable[[], None]]] = {}
         self._is_used = asyncio.Event()
@@ -142,9 +141,9 @@ class TokenBook:
     def _is_stale(self) -> bool:
         if self._fd < 0:
             return True
-        # The open descriptor shows a replacement without a look at the path: the old file has no link left.
-        found = os.fstat(self._fd)
-        return found.st_nlink == 0 or (found.st_ino, found.st_mtime_ns, found.st_size) != self._mark
+        # The open descriptor shows a replacement without a look at the path: the old file has one link less, and that is none
+        # unless a backup has linked it, too.
+        return _mark_of(os.fstat(self._fd)) != self._mark
 
     async def _read(self) -> None:
         try:
@@ -162,11 +161,15 @@ class TokenBook:
         fd = self._file.ensure()
         try:
             # Before the content is read: a file that replaces this one meanwhile is then noticed by its mark.
-            found = os.fstat(fd)
-            return self._file.read(), fd, (found.st_ino, found.st_mtime_ns, found.st_size)
+            mark = _mark_of(os.fstat(fd))
+            return self._file.read(), fd, mark
         except BaseException:
             os.close(fd)
             raise
+
+
+def _mark_of(found: os.stat_result) -> _Mark:
+    return found.st_ino, found.st_nlink, found.st_mtime_ns, found.st_size
 
 
 def _now() -> datetime:
