@@ -52,6 +52,12 @@ def node_state(near: OutliveServer, name: str = "far") -> dict[str, Any]:
     return nodes[name]
 
 
+async def _turns() -> None:
+    """Return when transports that were aborted have closed their sockets, which takes the loop a turn each."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
 class Proxy:
     """A TCP relay of a thread of its own; `cut` ends all connections and refuses new ones until `heal`.
 
@@ -93,6 +99,7 @@ class Proxy:
     ) -> None:
         """End everything."""
         self.cut()
+        asyncio.run_coroutine_threadsafe(_turns(), self._loop).result(5)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
         self._loop.close()
