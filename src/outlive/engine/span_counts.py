@@ -116,6 +116,9 @@ class SpanCounts:
     def _run(self, first: int, last: int, *, begin_s: float, end_s: float, count: int) -> None:
         """Add runs from one bucket to another one to all that they touch; sums of seconds since the span's beginning."""
         length_s = self.span.bucket_s
+        # What begins within the last microsecond of the span is rounded to the bucket behind the last one.
+        last = min(last, len(self.sums) - 1)
+        first = min(first, last)
         if first == last:
             self.sums[first].run_s += end_s - begin_s
             return
