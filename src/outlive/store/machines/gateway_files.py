@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from outlive.core.layout import Layout
+from outlive.store.machines.node_files import write_durably
 
 _SUFFIX = ".json"
 
@@ -60,18 +61,8 @@ class GatewayFiles:
             "ca": entry.ca,
             "labels": dict(entry.labels),
         }
-        descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(json.dumps(members).encode())
-            file.flush()
-            # The server forgets the credential before this one once it knows that this one is kept.
-            os.fsync(descriptor)
-        os.rename(f"{path}.new", path)
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        # The server forgets the credential before this one once it knows that this one is kept.
+        write_durably(path, json.dumps(members).encode())
 
     def remove(self, name: str) -> None:
         """Forget one; one that is not there is a success. The folder goes with the last."""

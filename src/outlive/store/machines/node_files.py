@@ -121,7 +121,7 @@ class NodeFiles:
             return
         folder = f"{self._folder}/{entry.name}"
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        self._fit(lambda: _replace(f"{folder}/{_FILE}", json.dumps(kept).encode()))
+        self._fit(lambda: write_durably(f"{folder}/{_FILE}", json.dumps(kept).encode()))
 
     def remove(self, name: str) -> None:
         """Forget a node's entry; one that is not there is a success. Its folder goes with it where nothing is followed there."""
@@ -160,10 +160,20 @@ def _words(members: Mapping[object, object]) -> dict[str, str]:
     return {str(name): str(value) for name, value in members.items()}
 
 
-def _replace(path: str, content: bytes) -> None:
-    descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
+def write_durably(path: str, content: bytes) -> None:
+    """Replace a file, whole, for its owner only; it is on disk under its name when this returns, whatever happens to the machine then.
+
+    Raises:
+        OSError: The disk refuses it; what was there before is there.
+    """
+    fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(descriptor)
+        os.fsync(fd)
     os.rename(f"{path}.new", path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
