@@ -9,6 +9,7 @@ Owns the spelling of sizes, times, ports, hosts and addresses. A parser raises V
 `config.resolution` adds the option's name and the source of the text.
 """
 
+import ipaddress
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -293,6 +294,17 @@ def _split(text: str) -> tuple[float | None, str]:
 JSONRPC_PATH = "/ws/mcp"
 JSONRPC_PORT = 8003
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+
+
+def is_private(url: str) -> bool:
+    """Return whether nothing of what goes to a WebSocket address is read on the way: over TLS, or within this machine."""
+    parts = urlsplit(url)
+    if parts.scheme == "wss" or parts.hostname == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False
 
 
 def websocket_url(text: str) -> str:

@@ -1,12 +1,11 @@
 """`FoundNodes`: nodes that a placement finds, used as if an operator had added them."""
 
 import asyncio
-import ipaddress
 import logging
 import re
 from dataclasses import replace
-from urllib.parse import urlsplit
 
+from outlive.config.options import is_private
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.engine.machines.nodes import Nodes
@@ -52,20 +51,9 @@ class FoundNodes:
             if is_taken or (old.is_reached and not old.is_found):
                 return
             entry = self._routes.check(replace(old, url=found.url, token=found.token, is_found=True))
-            if not _is_safe(entry.url):
+            if not is_private(entry.url):  # its token, and all commands, go where no operator has chosen
                 raise ConfigInvalid("config_invalid", f"{entry.url!r} leads over a network without TLS.")
             if entry != old:
                 # On disk first: a server that starts while nothing finds nodes reaches what runs there.
                 await self._declared.keep(entry)
                 await self._routes.put(entry.name, entry)
-
-
-def _is_safe(url: str) -> bool:
-    """Return whether a node's token, and all commands, may go to an address that no operator has chosen."""
-    parts = urlsplit(url)
-    if parts.scheme == "wss" or parts.hostname == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False

@@ -6,14 +6,13 @@ See `engine.machines.nodes.Gateways` for what is asked of it; one of them is `ga
 import asyncio
 import contextlib
 import hashlib
-import ipaddress
 import os
 import secrets
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from outlive.config.options import JSONRPC_PATH, JSONRPC_PORT, websocket_url
+from outlive.config.options import JSONRPC_PATH, JSONRPC_PORT, is_private, websocket_url
 from outlive.core.errors import InvalidRequest, LimitExceeded
 from outlive.core.layout import Layout
 from outlive.frontends.joined.contract import DialSettings, KeptGateway, SessionDoor
@@ -163,7 +162,7 @@ def node_url(text: str) -> str:
     except ValueError as error:
         raise InvalidRequest("invalid_params", f"url: {error}.") from error
     parts = urlsplit(url)
-    if parts.scheme == "ws" and not _is_here(parts.hostname or ""):
+    if not is_private(url):
         raise InvalidRequest(
             "invalid_params", f"url: {text!r} leads over a network without TLS.", hint=_TLS_HINT
         )
@@ -188,12 +187,3 @@ def _place_of(url: str) -> tuple[str, int, str]:
     parts = urlsplit(url)
     host = parts.hostname or ""
     return f"[{host}]" if ":" in host else host, parts.port or _PORTS[parts.scheme], parts.path
-
-
-def _is_here(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
