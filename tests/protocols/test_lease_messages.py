@@ -47,7 +47,7 @@ def test_what_a_driver_says_arrives_as_it_was_sent(message: DriverMessage) -> No
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b'{"answer": {"number": "1"}}', b"\xff"])
 def test_anything_else_is_refused(raw: bytes) -> None:
-    with pytest.raises(ValueError, match="something else"):
+    with pytest.raises(msgspec.DecodeError):
         decode_message(raw)
     with pytest.raises(msgspec.DecodeError):
         decode_order(raw)

@@ -97,7 +97,7 @@ class LeaseTable:
         return claim is not None, None if claim is None else claim.node
 
     def change_node(self, node: FleetNode) -> None:
-        """Take over how a node describes itself; commands that were adopted there before it was known are counted now."""
+        """Take over how a node describes itself."""
         self.nodes.change(node)
         self.advance()
 

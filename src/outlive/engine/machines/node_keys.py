@@ -76,7 +76,7 @@ class NodeKeys:
         async with self._declared.changing:
             entry = self._declared.entries.get(key.node)
             code = None if entry is None else entry.invitation
-            if entry is None or not self._counts(key):
+            if entry is None or not self.is_current(key):
                 raise AccessDenied("token_invalid", "The code or the credential counts no more.")
             if key.is_code and code is not None:
                 # The machine that has been the node so far goes on being it until the new one has kept its credential.
@@ -110,7 +110,7 @@ class NodeKeys:
         new = NodeKey(node=key.node, digest=digest_of(credential), is_code=False)
         async with self._declared.changing:
             entry = self._declared.entries.get(key.node)
-            if entry is None or not self._counts(new):
+            if entry is None or not self.is_current(new):
                 raise AccessDenied(
                     "token_invalid", "The node was removed, or another machine has joined in its place."
                 )
@@ -123,10 +123,7 @@ class NodeKeys:
         return new
 
     def is_current(self, key: NodeKey) -> bool:
-        """Return whether a machine that connected with it may stay."""
-        return self._counts(key)
-
-    def _counts(self, key: NodeKey) -> bool:
+        """Return whether it counts: a machine that connected with it may stay."""
         entry = self._declared.entries.get(key.node)
         if entry is None:
             return False

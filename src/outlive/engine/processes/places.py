@@ -69,16 +69,13 @@ class Places:
 
     def has(self, process: Process) -> bool:
         """Return whether a process that waits has a place, or needs none; it is advanced once it has one."""
-        if not self._needs(process) or process.process_id in self._given:
+        needs = process.needs
+        if needs is None or process.process_id in self._given:
             return True
         if self._advance is None:  # what runs is not counted yet
             return False
-        record = process.record
-        needs = record.needs
-        if needs is None:
-            return True
         self._waiting[process.process_id] = process
-        node = self._placement.acquire(process.process_id, _demand(record, needs))
+        node = self._placement.acquire(process.process_id, _demand(process.record, needs))
         if node is None:
             return False
         del self._waiting[process.process_id]
@@ -139,15 +136,11 @@ class Places:
 
     def release(self, process: Process) -> None:
         """Give a process's place back, or wait for none any more. Safe to repeat."""
-        if self._needs(process):
+        if process.needs is not None:
             self._given.pop(process.process_id, None)
             self._waiting.pop(process.process_id, None)
             self._gpus.free(process.process_id)
             self._placement.release(process.process_id)
-
-    @staticmethod
-    def _needs(process: Process) -> bool:
-        return process.needs is not None
 
 
 def _demand(record: ProcessRecord, needs: Needs) -> Demand:

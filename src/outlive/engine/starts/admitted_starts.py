@@ -10,7 +10,6 @@ from outlive.backends.contract import Backend, StartOutcome
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.core.location import ANY, Location
-from outlive.core.process import ProcessRecord
 from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
@@ -23,7 +22,11 @@ _OPEN = Location(kind="node", backend=ANY)
 
 
 class AdmittedStarts:
-    """Asks for starts that had to wait, or that need a place (see `groups.StartAdmission`). On the engine's loop only."""
+    """Asks for starts that had to wait, or that need a place (see `groups.StartAdmission`). On the engine's loop only.
+
+    Attributes:
+        places: Which commands have a place on a machine.
+    """
 
     def __init__(
         self,
@@ -39,28 +42,12 @@ class AdmittedStarts:
         """Take the parts."""
         self._backend = backend
         self._limits = limits
+        self.places = limits.places
         self._pending = pending
         self._table = table
         self._changes = changes
         self._outcomes = outcomes
         self._placed = placed
-
-    def ask_place(self, record: ProcessRecord) -> bool:
-        """Return whether a command that may start now has a place on a machine; it waits for one if it may.
-
-        Raises:
-            InvalidRequest: No machine could ever run it, and it does not wait.
-            LimitExceeded: `no_room`: no machine has room, and it does not wait.
-        """
-        return self._limits.places.ask(record)
-
-    def give_back(self, process: Process) -> None:
-        """Give a place back that a command was given and does not take."""
-        self._limits.places.release(process)
-
-    def place_of(self, process: Process) -> str | None:
-        """Return the machine that a command was given; None where it needs no place, or has none yet."""
-        return self._limits.places.node_of(process)
 
     async def start_placed(self, process: Process, command: WaitingCommand) -> None:
         """Start a command that has just got a place; where its machine refuses it after all, it waits for another one.
@@ -120,7 +107,7 @@ class AdmittedStarts:
     def _open_again(self, process: Process) -> None:
         """Give a place back that the machine did not give."""
         self._limits.leave(process)
-        self._limits.places.refused(process)
+        self.places.refused(process)
         process.status.queue_again()
         # Where its caller has named the place, it is described for that, and waits for that.
         is_named = process.needs is not None and bool(process.needs.node)
@@ -162,13 +149,12 @@ class AdmittedStarts:
         asked = _AskedStart(
             process, told, decision=self._pending.decision_on(process), outcomes=self._outcomes
         )
-        placed: WaitingCommand | None = (
-            None  # described for its machine once: it does not change while that is asked again
-        )
+        # Described for its machine once: it does not change while that is asked again.
+        placed: WaitingCommand | None = None
         while not process.is_ended:
             try:
                 if placed is None:
-                    placed = await self._placed.at(self._limits.places.node_of(process), process, command)
+                    placed = await self._placed.at(self.places.node_of(process), process, command)
                     if process.is_ended:
                         break
                 await self._backend.start(
@@ -252,14 +238,17 @@ class _AskedStart:
             return True
         if not isinstance(error, BackendUnavailable):
             return False
-        self._told.set_result(error)
+        self._tell(error)
         return True
 
     async def answer_behind(self, error: OutliveError) -> StartOutcome | OutliveError:
         """Return what an error says of the start: where its node has not answered, what that answers in the end."""
         if error.code != "start_unanswered":
             return error
-        if self._told is not None and not self._told.done():
-            self._told.set_result(error)
+        self._tell(error)
         await self.is_answered.wait()  # the node is asked until it answers
         return error if self._answer is None else self._answer
+
+    def _tell(self, error: OutliveError) -> None:
+        if self._told is not None and not self._told.done():
+            self._told.set_result(error)

@@ -192,7 +192,7 @@ class Starts:
         if (
             record.needs is not None
             and record.state is State.STARTING
-            and not self._queue.admission.ask_place(record)
+            and not self._queue.admission.places.ask(record)
         ):
             record = replace(record, state=State.QUEUED)
         limit = settings.output_limit if command.output_limit is None else command.output_limit
@@ -214,17 +214,17 @@ class Starts:
             try:
                 await self._owe_first(process, command.notify)
             except BaseException:  # it waits for no place then
-                self._queue.admission.give_back(process)
+                self._queue.admission.places.release(process)
                 raise
             await self._queue.put(process, described)
             return
-        if process.location.is_elsewhere and self._queue.admission.place_of(process) != LOCAL:
+        if process.location.is_elsewhere and self._queue.admission.places.node_of(process) != LOCAL:
             slot.leave()
         if process.needs is not None:
             try:
                 await self._owe_first(process, command.notify)
             except BaseException:  # a cancelled start as well: it does not take its place
-                self._queue.admission.give_back(process)
+                self._queue.admission.places.release(process)
                 raise
             await self._queue.admission.start_placed(process, described)
             return
