@@ -17,6 +17,7 @@ from outlive.core.location import Isolation
 from outlive.core.needs import Needs
 from outlive.core.terminal import TerminalNote
 
+_CALLERS_NAMES = {"timeout_s": "timeout", "grace_s": "grace"}
 # The variables that a guarded command inherits from the server's environment.
 _LISTED = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ"}
@@ -282,6 +283,14 @@ class Command:
 
 
 UMASK_PATTERN = r"^0?[0-7]{3}$"  # for schemas, in the dialect of JSON Schema
+
+
+def as_callers_write(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by the names of `client.options.StartOptions` as `execute` takes them: by its own names, the umask as text."""
+    members = {_CALLERS_NAMES.get(name, name): value for name, value in options.items()}
+    if (umask := members.get("umask")) is not None:
+        members["umask"] = f"{umask:03o}"
+    return members
 
 
 def parse_umask(text: str | None) -> int | None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from outlive.core.command import Command
+from outlive.core.command import Command, as_callers_write
 from outlive.core.errors import InvalidRequest
 from outlive.core.location import ANY
 from outlive.core.spec import CALLER_ENVIRONMENT, REPEATED, Spec
@@ -26,7 +26,6 @@ _TOKEN_VARIABLE = "OUTLIVE_TOKEN"  # noqa: S105 -- the variable's name (`discove
 OF_THE_PROCESS = frozenset({"OUTLIVE_PROCESS_ID", "OUTLIVE_STATE_DIR", _TOKEN_VARIABLE})
 # What MCP's tools put before a line, a file of this program's, and the user's own in whose place it stands.
 _PRELUDE, _USERS_PRELUDE = "BASH_ENV", "OUTLIVE_BASH_ENV"
-_WIRE_NAMES = {"timeout_s": "timeout", "grace_s": "grace"}
 
 
 class Rerun(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -89,9 +88,7 @@ class Repetition:
             hint = "Give their values in env_secrets, or run `outlive rerun` with `--secret NAME`."
             raise InvalidRequest("invalid_params", text, hint=hint, details={"missing": missing})
         self.give(asked.env_secrets)
-        members = {_WIRE_NAMES.get(name, name): value for name, value in self.options.items()}
-        if "umask" in members:
-            members["umask"] = f"{members['umask']:03o}"  # as callers write it
+        members = as_callers_write(self.options)
         words = self.command
         return convert_request(members, StartOptions).make_command(
             line=words if isinstance(words, str) else None,

@@ -7,6 +7,7 @@ this machine the words are resolved anew, as a node does with what it is sent.
 from dataclasses import replace
 
 from outlive.backends.remote.requests import execute_words
+from outlive.core.command import as_callers_write
 from outlive.core.errors import OutliveError
 from outlive.core.location import LOCAL, Location
 from outlive.core.process import ProcessRecord
@@ -68,10 +69,7 @@ class PlacedStarts:
     async def _here(self, record: ProcessRecord, process: Process, command: WaitingCommand) -> WaitingCommand:
         spec = decode_spec(command.spec)
         words = execute_words(spec, command.script, command.secrets)
-        names = {"timeout_s": "timeout", "grace_s": "grace"}
-        members = {names.get(name, name): value for name, value in words.items() if value is not None}
-        if isinstance(umask := members.get("umask"), int):
-            members["umask"] = f"{umask:03o}"  # as callers write it
+        members = {name: value for name, value in as_callers_write(words).items() if value is not None}
         asked = convert_request(members, ExecuteParams).to_command()
         # Which profile it gets was decided when it was asked for, and stands among the words.
         owner = replace(record.owner, is_admin=True, inside=None)
