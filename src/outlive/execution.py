@@ -159,7 +159,7 @@ class _NodeRoutes:
 
     @property
     def declared(self) -> Mapping[str, str]:
-        return dict(one.split("=", 1) for one in self._settings.nodes)
+        return self._settings.node_addresses
 
     def check(self, entry: NodeEntry) -> NodeEntry:
         try:

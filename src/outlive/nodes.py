@@ -49,7 +49,7 @@ def node_backends(
     Raises:
         ConfigInvalid: The file of the tokens cannot be used.
     """
-    names = dict.fromkeys((*addresses_of(settings), *entries, *known_nodes(layout)))
+    names = dict.fromkeys((*settings.node_addresses, *entries, *known_nodes(layout)))
     tokens = node_tokens(settings, environ)
     return {
         name: node_backend(name, settings, layout, entry=entries.get(name), tokens=tokens, joined=joined)
@@ -95,7 +95,7 @@ def way_to(
     Raises:
         ConfigInvalid: The file of the tokens cannot be used.
     """
-    url, token, ca_file = addresses_of(settings).get(name), "", settings.node_ca
+    url, token, ca_file = settings.node_addresses.get(name), "", settings.node_ca
     if entry is not None and entry.url:
         url, token, ca_file = entry.url, entry.token, entry.ca
     elif url is not None:
@@ -117,16 +117,11 @@ def node_tokens(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
         ConfigInvalid: The file cannot be read, others may read it, or a line is none.
     """
     tokens = _read_tokens(settings.node_tokens) if settings.node_tokens else {}
-    for name in addresses_of(settings):
+    for name in settings.node_addresses:
         variable = NODE_TOKEN + "".join(mark if mark.isalnum() else "_" for mark in name).upper()
         if token := environ.get(variable, "").strip():
             tokens[name] = token
     return tokens
-
-
-def addresses_of(settings: Settings) -> dict[str, str]:
-    """Return the addresses of the nodes that settings name."""
-    return dict(one.split("=", 1) for one in settings.nodes)
 
 
 def _read_tokens(path: str) -> dict[str, str]:

@@ -332,6 +332,12 @@ class NodeSettings:
         flag="--node",
         example="build=https://build.example:8003",
     )
+
+    @property
+    def node_addresses(self) -> dict[str, str]:
+        """The addresses of the nodes, by their names."""
+        return dict(one.split("=", 1) for one in self.nodes)
+
     # A file, because other users of the machine can read flags.
     node_tokens: str = option(
         "file",
