@@ -10,7 +10,6 @@ from collections.abc import AsyncIterable, AsyncIterator, Mapping
 
 from outlive.core.controls import CloseOutput, Control, SignalProcess
 from outlive.core.cursor import Cursor
-from outlive.core.errors import AccessDenied, CommandRefused, OutliveError
 from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.engine.controls import Controls
@@ -142,20 +141,6 @@ async def _audited(
     acting: AuditedControls, what: str, process: Process, **details: int | str | bool
 ) -> AsyncIterator[dict[str, int | str | bool]]:
     """Check that the caller may act on a process; publish what was done, or why it was not."""
-    try:
+    with acting.events.audited(what, acting.by, details=details, process_id=process.process_id):
         await acting.check(process)
         yield details
-    except OutliveError as error:
-        is_denied = isinstance(error, CommandRefused | AccessDenied)
-        acting.events.publish(
-            AuditEvent(
-                what=what,
-                by=acting.by,
-                decision="denied" if is_denied else "failed",
-                reason=error.code,
-                process_id=process.process_id,
-                details=details,
-            )
-        )
-        raise
-    acting.events.publish(AuditEvent(what=what, by=acting.by, process_id=process.process_id, details=details))

@@ -4,7 +4,7 @@ What was declared is on disk before it counts. Nodes that settings name are ther
 node that is removed stays known, and unreachable.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, assert_never
@@ -17,9 +17,7 @@ from outlive.core.errors import (
     ConfigInvalid,
     InvalidRequest,
     InvalidState,
-    OutliveError,
 )
-from outlive.core.events import AuditEvent
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import Amounts
 from outlive.core.process import Owner
@@ -175,8 +173,8 @@ class Nodes:
         """Take over what was declared earlier; the nodes themselves are reached by the backends that were made for it."""
         await self.declared.open()
 
-    async def answer(self, asked: NodeRequest, own: Collection[str], *, by: Owner) -> NodeList:
-        """Do what a caller asks and return all nodes; `own` are the ids of the caller's processes that live.
+    async def answer(self, asked: NodeRequest, *, by: Owner) -> NodeList:
+        """Do what a caller asks and return all nodes, and what of the caller's waits for a place.
 
         The audit log has every change that was asked for.
 
@@ -192,15 +190,14 @@ class Nodes:
                 for name, state in sorted(self.routes.states().items())
             ],
             local=_room(rooms[LOCAL], self._entries.get(LOCAL)),
-            waiting=[one for one in self._places.waiting() if one in own],
-            unfit=[one for one in self._places.unfit() if one in own],
+            waiting=self._places.waiting(by.principal),
+            unfit=self._places.unfit(by.principal),
             gateways=self.gateways.views(),
             invitation=invitation,
         )
 
     async def _change_audited(self, asked: NodeChange, by: Owner) -> Invitation | None:
-        what, details = _WORDS[type(asked)], _details(asked)
-        try:
+        with self._events.audited(_WORDS[type(asked)], by, details=_details(asked)):
             # Commands with all their variables go where a node's address says: what was started here must not choose that.
             if by.inside is not None:
                 raise AccessDenied(
@@ -209,20 +206,7 @@ class Nodes:
                     hint="Use a terminal that outlive did not open.",
                     details={"inside": by.inside},
                 )
-            invitation = await self._change(asked)
-        except OutliveError as error:
-            self._events.publish(
-                AuditEvent(
-                    what=what,
-                    by=by,
-                    decision="denied" if isinstance(error, AccessDenied) else "failed",
-                    reason=error.code,
-                    details=details,
-                )
-            )
-            raise
-        self._events.publish(AuditEvent(what=what, by=by, details=details))
-        return invitation
+            return await self._change(asked)
 
     async def _change(self, asked: NodeChange) -> Invitation | None:
         match asked:

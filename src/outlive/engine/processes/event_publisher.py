@@ -12,12 +12,12 @@ killed, its terminal closed) no client will ever report that: the process would 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import get_args
 
 from outlive.backends.contract import Backend
 from outlive.core.controls import Unbind
-from outlive.core.errors import BackendUnavailable, OutliveError
+from outlive.core.errors import AccessDenied, BackendUnavailable, CommandRefused, OutliveError
 from outlive.core.events import (
     AuditEvent,
     Event,
@@ -123,6 +123,33 @@ class EventPublisher:
                 container=None if isinstance(error, BackendUnavailable) else record.location.container,
             )
         )
+
+    @contextlib.contextmanager
+    def audited(
+        self,
+        what: str,
+        by: Owner,
+        *,
+        details: Mapping[str, str | int | bool],
+        process_id: str | None = None,
+    ) -> Iterator[None]:
+        """Publish for the audit log what a caller does in the block, or why it was denied or failed; `details` as they are then."""
+        try:
+            yield
+        except OutliveError as error:
+            is_denied = isinstance(error, CommandRefused | AccessDenied)
+            self.publish(
+                AuditEvent(
+                    what=what,
+                    by=by,
+                    decision="denied" if is_denied else "failed",
+                    reason=error.code,
+                    process_id=process_id,
+                    details=details,
+                )
+            )
+            raise
+        self.publish(AuditEvent(what=what, by=by, process_id=process_id, details=details))
 
     def witness_with(self, witness: Callable[[AuditEvent], Awaitable[None]]) -> None:
         """Have `witness` record what must not happen unrecorded; it returns when that is recorded, or raises."""

@@ -111,16 +111,19 @@ class Places:
         """Return the machines that commands are placed on, and what is free there."""
         return self._placement.rooms()
 
-    def waiting(self) -> Sequence[str]:
-        """Return the ids of what waits for a place, the next first."""
-        return self._placement.waiting()
+    def waiting(self, principal: str) -> list[str]:
+        """Return the ids of what waits for a place of a principal's, the next first."""
+        own = {one.process_id for one in self._waiting.values() if one.principal == principal}
+        # A heartbeat asks, too: the order of all is made for those alone that have something in it.
+        return [one for one in self._placement.waiting() if one in own] if own else []
 
-    def unfit(self) -> list[str]:
-        """Return the ids of what waits though no machine that is known could ever run it."""
+    def unfit(self, principal: str) -> list[str]:
+        """Return the ids of those of them that no machine that is known could ever run."""
         return [
             process.process_id
             for process in self._waiting.values()
-            if (needs := process.record.needs) is not None
+            if process.principal == principal
+            and (needs := process.record.needs) is not None
             and not self._placement.is_possible(_demand(process.record, needs))
         ]
 

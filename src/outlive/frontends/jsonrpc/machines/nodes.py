@@ -11,10 +11,7 @@ from outlive.operations.table import OPERATIONS
 
 async def _nodes(context: Context, params: NodeRequest, _label: str | None) -> Result[Any]:
     """Return all nodes as members, which the connection encodes."""
-    engine = context.engine
-    owner = context.owner()
-    own = {one.process_id for one in engine.queries.live(principal=owner.principal)}
-    return Result(msgspec.to_builtins(await engine.nodes.answer(params, own, by=owner)))
+    return Result(msgspec.to_builtins(await context.engine.nodes.answer(params, by=context.owner())))
 
 
 NODES = {

@@ -62,6 +62,5 @@ async def leave(call: RestCall, asked: NodeLeave) -> Members:
 
 
 async def _answer(call: RestCall, asked: NodeRequest) -> Members:
-    own = {one.process_id for one in call.engine.queries.live(principal=call.access.principal)}
-    found: Members = msgspec.to_builtins(await call.engine.nodes.answer(asked, own, by=call.owner()))
+    found: Members = msgspec.to_builtins(await call.engine.nodes.answer(asked, by=call.owner()))
     return found
