@@ -14,7 +14,7 @@ class SessionDoor(Protocol):
     """Serves sessions (`frontends.jsonrpc.door.JsonRpcFrontend`)."""
 
     async def converse(self, websocket: WebSocket, access: Access) -> None:
-        """ServeNow one over a WebSocket, until it ends."""
+        """Serve one over a WebSocket, until it ends."""
 
 
 class KeptGateway(Protocol):

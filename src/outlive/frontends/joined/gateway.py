@@ -152,7 +152,7 @@ class Gateway:
                     raise ProtocolViolation("invalid_request", "What the gateway says makes no sense here.")
 
     async def _serve(self, spare: Spare, query: Mapping[str, str]) -> None:
-        """ServeNow a session. Outermost loop of the task."""
+        """Serve a session. Outermost loop of the task."""
         # As a token of the scope run would be: the gateway sees what it has started, and nothing else.
         access = Access(
             principal=f"gateway:{self.entry.name}", scope=Scope.RUN, address=f"dialled {self.entry.url}"
