@@ -264,11 +264,34 @@ async def test_a_failed_transaction_is_tried_again(
 async def test_reading_a_table_that_is_gone_is_told(tmp_path: Path) -> None:
     path = str(tmp_path / "registry.db")
     async with Registry(path) as registry:
+        registry.put(known := a_row(2))
+        await registry.flush()
         with sqlite3.connect(path) as other:
             other.execute("DROP TABLE processes")
         other.close()
         with pytest.raises(StoreCorrupt):
-            await registry.find("x")
+            await registry.find(known.record.process_id)
+
+
+async def test_an_id_later_than_all_others_is_unknown_without_a_look_into_the_file(tmp_path: Path) -> None:
+    """The start that brings it is new: a question to another thread for each would cost a node a tenth of the start."""
+    path = str(tmp_path / "registry.db")
+    earlier, known, later = (a_row(number) for number in (1, 2, 3))
+    async with Registry(path) as registry:
+        registry.put(known)
+    async with Registry(path) as registry:  # another server's: what it has put is in the file
+        asked: list[str] = []
+        connection = registry._connection
+        assert connection is not None
+        connection.set_trace_callback(asked.append)
+        assert await registry.find(later.record.process_id) is None
+        assert not asked
+        assert await registry.find(earlier.record.process_id) is None
+        assert await registry.find(known.record.process_id) == known
+        assert len(asked) == 2
+        registry.put(later)
+        await registry.flush()
+        assert await registry.find(later.record.process_id) == later
 
 
 @pytest.mark.parametrize("patience_s", [0.05, 0.15, 0.3])

@@ -158,6 +158,7 @@ _UNFINISHED = """
 """
 _MAX_READS = 64  # reads waiting for the one reading thread; more wait in the loop
 _DEADLINE_S = 10.0
+_NEWEST = "SELECT coalesce(max(process_id), '') FROM processes"
 _SLICE = 1000  # rows read at once where all are needed: 2 ms
 # The size is what lies on disk: of a log with gaps no more than its limit is left.
 _REMOVABLE = """
@@ -191,6 +192,7 @@ class Registry:
         self._writer: RegistryWriter | None = None
         self._connection: sqlite3.Connection | None = None
         self._turn: AbstractContextManager[object] = contextlib.nullcontext()
+        self._newest = ""  # no row has a later id, or has had one since the file was opened
         # True while the disk refuses writes; `move_to_disk` is to be called once it accepts them again.
         self.is_in_memory = False
 
@@ -212,6 +214,7 @@ class Registry:
             try:
                 writing = open_registry(self._path, now_s=int(time.time()), takes_writes=self._takes_writes)
                 self._connection = _reading(self._path)
+                self._newest = _newest_in(self._connection)
                 return RegistryWriter(writing, committed)
             except (sqlite3.Error, OSError):
                 if self._takes_writes():
@@ -219,6 +222,7 @@ class Registry:
             # In memory one connection serves both threads, in turns.
             self._connection = open_in_memory(self._path)
             self._turn, self.is_in_memory = threading.Lock(), True
+            self._newest = _newest_in(self._connection)
             return RegistryWriter(self._connection, committed, turn=self._turn)
 
         try:
@@ -246,6 +250,8 @@ class Registry:
             return writer.move(open_file, moved)
 
         self.is_in_memory = not await asyncio.to_thread(move)
+        rows = await self._read(_NEWEST, [])  # the file may have more than could be read of it before
+        self._newest = max(self._newest, str(rows[0][0]))
 
     async def __aexit__(self, *_exception: object) -> None:
         """Commit what is pending, and close."""
@@ -259,6 +265,7 @@ class Registry:
 
     def put(self, *stored: StoredProcess) -> None:
         """Store these states of processes; committed within milliseconds, readable at once."""
+        self._newest = max((self._newest, *(one.record.process_id for one in stored)))
         _opened(self._writer).put(stored)
 
     def remove(self, process_ids: Iterable[str]) -> None:
@@ -279,6 +286,8 @@ class Registry:
 
     async def find(self, process_id: str) -> StoredProcess | None:
         """Return one process; None when the registry has none with this id."""
+        if process_id > self._newest:
+            return None  # as nearly always of a start: ids begin with their time
         # Rows that are not committed yet are newer than those in the file.
         pending = _opened(self._writer).pending().get(process_id)
         if pending is not None or process_id in _opened(self._writer).removed():
@@ -410,6 +419,10 @@ def _reading(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, timeout=_DEADLINE_S, check_same_thread=False)
     connection.execute("PRAGMA query_only = ON")
     return connection
+
+
+def _newest_in(connection: sqlite3.Connection) -> str:
+    return str(connection.execute(_NEWEST).fetchone()[0])
 
 
 def _stored(rows: _Rows) -> _Stored:
