@@ -42,6 +42,7 @@ from outlive.protocols.keeper import (
     decode_spec,
     encode_message,
     encode_spec,
+    with_meta,
 )
 from tests.support.doorbells import Doorbell, decode_doorbells
 
@@ -98,6 +99,14 @@ _idx_records = st.builds(IdxRecord, st.integers(1, 2**64 - 1), _u64, _u64, st.in
 @given(_specs)
 def test_a_spec_comes_back_as_it_was(spec: Spec) -> None:
     assert decode_spec(encode_spec(spec)) == spec
+
+
+@given(_bounded_specs, st.dictionaries(st.text("ab", min_size=1), _no_nul))
+def test_members_are_added_to_a_written_spec_and_its_command_stays(spec: Spec, added: dict[str, str]) -> None:
+    raw = encode_spec(spec)
+    described = with_meta(raw, added)
+    assert decode_spec(described) == spec._replace(meta={**spec.meta, **added})
+    assert spec_exec_block(described) == spec_exec_block(raw)
 
 
 @given(_specs, st.dictionaries(st.text("ab", min_size=1), _no_nul))

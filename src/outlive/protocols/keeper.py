@@ -122,17 +122,36 @@ def encode_spec(spec: Spec) -> bytes:
     return b"%s %d\n%s%s" % (SPEC_VERSION, len(head), head, block)
 
 
+def with_meta(raw: bytes, added: Mapping[str, object]) -> bytes:
+    """Return a spec file with more members in its `meta`; its command is taken over as it is.
+
+    Raises:
+        ValueError: The bytes are no spec of this version.
+    """
+    head, block = _parts(raw)
+    members = json.loads(head)
+    members["meta"] |= added
+    text = to_json(members).encode()
+    return b"%s %d\n%s%s" % (SPEC_VERSION, len(text), text, block)
+
+
+def _parts(raw: bytes) -> tuple[bytes, bytes]:
+    """Return the JSON head and the exec block of a spec file."""
+    line, _, rest = raw.partition(b"\n")
+    version, _, length = line.partition(b" ")
+    if version != SPEC_VERSION:
+        raise ValueError(f"unknown spec version {line[:40]!r}")
+    return rest[: int(length)], rest[int(length) :]
+
+
 def decode_spec(raw: bytes, *, with_command: bool = True) -> Spec:
     """Read a spec file; without its command (program, words, environment, folder) in a third of the time.
 
     Raises:
         ValueError: The bytes are no spec of this version.
     """
-    line, _, rest = raw.partition(b"\n")
-    version, _, length = line.partition(b" ")
-    if version != SPEC_VERSION:
-        raise ValueError(f"unknown spec version {line[:40]!r}")
-    head = json.loads(rest[: int(length)])
+    text, block = _parts(raw)
+    head = json.loads(text)
     members = dict(zip(_HEAD, _members_of(head), strict=True))
     members.update(
         secrets=tuple(head.get("secrets", ())),
@@ -142,7 +161,7 @@ def decode_spec(raw: bytes, *, with_command: bool = True) -> Spec:
     )
     if not with_command:
         return Spec(program="", argv=(), env={}, cwd="", **members)
-    program, cwd, argv, env = decode_exec(rest[int(length) :])
+    program, cwd, argv, env = decode_exec(block)
     # An extended block has steps before the program: what `decode_exec` took for the program is only a mark.
     steps: list[bytes] = []
     if program == EXTENDED.encode():

@@ -18,7 +18,7 @@ from outlive.engine.starts.preparation import Preparation
 from outlive.engine.starts.start_records import new_spec
 from outlive.operations.requests import convert_request
 from outlive.protocols.jsonrpc.params import ExecuteParams
-from outlive.protocols.keeper import decode_spec, encode_spec
+from outlive.protocols.keeper import decode_spec, encode_spec, with_meta
 from outlive.store.folder import encode_meta
 from outlive.store.queue_store import WaitingCommand
 
@@ -60,10 +60,9 @@ class PlacedStarts:
             return command
         if node != LOCAL:
             location = Location(kind="node", backend=node, image=record.location.image)
-            spec = decode_spec(command.spec)
-            meta = {**spec.meta, **encode_meta(replace(record, location=location))}
             process.place(location, record.cwd)
-            return replace(command, spec=encode_spec(spec._replace(meta=meta)))
+            meta = encode_meta(replace(record, location=location))
+            return replace(command, spec=with_meta(command.spec, meta))
         return await self._here(record, process, command)
 
     async def _here(self, record: ProcessRecord, process: Process, command: WaitingCommand) -> WaitingCommand:
