@@ -58,6 +58,22 @@ async def test_a_start_is_told_before_the_end_however_short_it_is(
         assert [one["event"] for one in told if one["process_id"] == process_id] == ["started", "ended"]
 
 
+@pytest.mark.promise("S0.19.events")
+async def test_who_wants_no_repetition_is_told_once_that_a_process_has_ended_and_is_closed(
+    server: OutliveServer, client: RpcClient
+) -> None:
+    async with connect(server.url) as watcher:
+        await watcher.request("events", tags={"d": "1"}, events=["ended", "closed"], distinct=True)
+        runs = [
+            (await client.execute(line, detach=True, concurrent=True, tags={"d": "1"}))["process_id"]
+            for line in ("true", "sleep 0.2 &", "true")
+        ]
+        told = [await watcher.notification("event") for _ in range(4)]
+    of = [[one["event"] for one in told if one["process_id"] == process_id] for process_id in runs]
+    assert of == [["ended"], ["ended", "closed"], ["ended"]]
+    assert all(one["process"]["streams"] == "closed" for one in told if one["process_id"] != runs[1])
+
+
 _FILTERS: list[Callable[[str], dict[str, Any]]] = [
     lambda process_id: {"process_ids": [process_id]},
     lambda _: {"group": "wanted"},

@@ -101,7 +101,9 @@ class AsyncFeed:
         Raises:
             BackendUnavailable: `server_lost`, `timeout`.
         """
-        await self._passing(self._channel.listen({"events": _EVENTS}, answer_s=_FEED_ANSWER_S))
+        await self._passing(
+            self._channel.listen({"events": _EVENTS, "distinct": True}, answer_s=_FEED_ANSWER_S)
+        )
 
     async def attach(self, process_id: str, cursor: Cursor) -> None:
         """Receive a process's output from `cursor` on, beside everything else; `FeedListener.attached` comes first.

@@ -65,6 +65,7 @@ class EventFeed:
     """Sends a connection the events that it may see and wants. Used on the event loop only."""
 
     __slots__ = (
+        "_ended",
         "_engine",
         "_is_draining",
         "_kept",
@@ -86,6 +87,7 @@ class EventFeed:
         self._spawn = spawn
         self._wanted = EventFilter()
         self._paused: set[str] = set()
+        self._ended: ProcessRecord | None = None  # what the last `ended` has shown
         self._kept: deque[bytes] = deque()
         self._kept_bytes = self._missed = 0
         self._is_draining = False
@@ -119,6 +121,10 @@ class EventFeed:
             may_see = self._session.may_see(record)
         if name is None or not may_see or not self._wanted.matches(name, record):
             return
+        if self._wanted.is_distinct:
+            if kind is ProcessClosed and record is self._ended:
+                return  # one doorbell has told both, and this event would show the same once more
+            self._ended = record if kind is ProcessCompleted else None
         reason: str | None = getattr(event, _REASONS.get(kind, ""), None)
         node = event.name if isinstance(event, NodeConnected | NodeAway) else None
         self._send(encode_event(name, record, at=datetime.now(UTC), reason=reason, node=node))

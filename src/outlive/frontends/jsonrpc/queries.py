@@ -220,6 +220,7 @@ async def events(context: Context, params: EventsParams, _label: str | None) -> 
         group=params.group,
         tags=params.tags,
         states=None if params.states is None else frozenset(params.states),
+        is_distinct=params.distinct,
     )
     await context.engine.queries.known()  # which processes are paused
     return Result({"status": "following"}, then=lambda: context.events.begin(wanted))

@@ -242,13 +242,17 @@ EVENT_NAMES: tuple[EventName, ...] = get_args(EventName)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Which events a client wants; None is no condition. An event about no process passes only without conditions."""
+    """Which events a client wants; None is no condition. An event about no process passes only without conditions.
+
+    `is_distinct`: no `closed` where `ended` has shown the process closed already.
+    """
 
     events: frozenset[str] | None = None
     process_ids: frozenset[str] | None = None
     group: str | None = None
     tags: Mapping[str, str] | None = None
     states: frozenset[State] | None = None
+    is_distinct: bool = False
 
     def matches(self, event: EventName, record: ProcessRecord | None) -> bool:
         """Return whether the client wants an event."""

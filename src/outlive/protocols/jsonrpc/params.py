@@ -202,7 +202,10 @@ class ReadParams(ProcessParams, kw_only=True, frozen=True):
 
 
 class EventsParams(msgspec.Struct, kw_only=True, frozen=True):
-    """`events`: which events to tell; null is no condition. `follow` false ends it."""
+    """`events`: which events to tell; null is no condition. `follow` false ends it.
+
+    With `distinct`, `closed` is left out where `ended` has shown the process closed already.
+    """
 
     follow: bool = True
     events: tuple[EventName, ...] | None = None
@@ -211,6 +214,7 @@ class EventsParams(msgspec.Struct, kw_only=True, frozen=True):
     group: str | None = None
     tags: dict[str, str] | None = None
     states: tuple[State, ...] | None = None
+    distinct: bool = False
 
 
 class WaitParams(ProcessParams, kw_only=True, frozen=True):
