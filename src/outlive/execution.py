@@ -146,7 +146,7 @@ def _check_place(settings: Settings, nodes: Collection[str]) -> None:
 
 
 class _NodeRoutes:
-    """Reaches nodes that are added while the server runs (see `engine.machines.nodes.NodeRoutes`)."""
+    """Reaches nodes that are added while the server runs (see `engine.machines.routes.NodeRoutes`)."""
 
     def __init__(
         self, settings: Settings, layout: Layout, backends: Mapping[str, RemoteBackend], joined: JoinedNodes
@@ -191,6 +191,14 @@ class _NodeRoutes:
 
     def states(self) -> dict[str, NodeState]:
         return self._opened().nodes()
+
+    async def ask(self, name: str, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self._backends[name].requests.over(lambda node: node.request(method, params))
+
+    async def adopt(
+        self, name: str, process_id: ProcessId, spec: bytes, *, pid: int, started_ns: int
+    ) -> None:
+        await self._backends[name].adopt(process_id, spec, pid=pid, started_ns=started_ns)
 
     async def ask_files(
         self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview

@@ -56,6 +56,7 @@ _CALLS = {
     "node inspect": "node inspect local",
     "node drain": "node drain local",
     "node resume": "node resume local",
+    "node adopt": "node adopt far",
     "node rm": "node rm far",
     "node invite": "node invite far",
     "node join": "node join ws://127.0.0.1:9 --token-file /etc/hostname",

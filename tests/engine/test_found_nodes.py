@@ -11,8 +11,10 @@ import pytest
 
 from outlive.backends.contract import NodeState
 from outlive.core.errors import ConfigInvalid
+from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.needs import Amounts
+from outlive.core.process import Owner
 from outlive.engine.machines.found_nodes import FoundNodes
 from outlive.engine.machines.nodes import Nodes
 from outlive.engine.processes.event_publisher import EventPublisher
@@ -61,8 +63,23 @@ class _Routes:
     ) -> Mapping[str, Any]:
         raise AssertionError(f"no file is asked for: {name} {method} {params} {len(data)}")
 
+    async def ask(self, name: str, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise AssertionError(f"nothing is asked: {name} {method} {params}")
+
+    async def adopt(
+        self, name: str, process_id: ProcessId, spec: bytes, *, pid: int, started_ns: int
+    ) -> None:
+        raise AssertionError(f"nothing is adopted: {name} {process_id} {len(spec)} {pid} {started_ns}")
+
     def states(self) -> dict[str, NodeState]:
         return {}
+
+
+class _NothingToAdopt:
+    """Nothing runs on the nodes of these tests."""
+
+    async def adopt(self, node: str, *, ended: bool, by: Owner) -> list[str]:
+        raise AssertionError(f"nothing is adopted: {node} {ended} {by}")
 
 
 def _found(name: str, url: str = "https://a:1", word: str = "t") -> FoundNode:
@@ -71,7 +88,8 @@ def _found(name: str, url: str = "https://a:1", word: str = "t") -> FoundNode:
 
 def _nodes(folder: Path, routes: _Routes) -> tuple[Nodes, FoundNodes]:
     files = NodeFiles(Layout(str(folder)))
-    nodes = Nodes(files, routes, Places(StaticPlacement()), events=EventPublisher())
+    places = Places(StaticPlacement())
+    nodes = Nodes(files, routes, places, adoption=_NothingToAdopt(), events=EventPublisher())
     return nodes, FoundNodes(nodes)
 
 

@@ -38,7 +38,7 @@ _LOOKS = {
     "services_list",
 }
 _DECIDES = {"approvals", "approve", "deny", "audit", "settings", "checks"} | {
-    f"node_{name}" for name in ("add", "drain", "resume", "remove", "invite", "join", "leave")
+    f"node_{name}" for name in ("add", "drain", "resume", "adopt", "remove", "invite", "join", "leave")
 }
 _FOR_ADMINS = ("/v1/approvals", "/v1/audit", "/v1/settings", "/v1/checks", "/v1/gateways")
 

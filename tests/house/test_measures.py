@@ -11,8 +11,8 @@ from scripts.measure import house
 _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
 _AT_MOST = {
-    "python files": 621,
-    "code lines": 72_500,
+    "python files": 632,
+    "code lines": 73_800,
     "people as subjects": 8,
     "modules named by a gerund": 0,
     "files under 40 lines": 11,

@@ -1,5 +1,6 @@
 """What is kept of tokens, and which one a secret is."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,6 +18,8 @@ _TOKENS = st.builds(
     digest=st.text().map(digest_of),
     created_at=st.datetimes(timezones=st.just(UTC)),
     expires_at=st.none() | st.datetimes(timezones=st.just(UTC)),
+    acts_as_user=st.booleans(),
+    acts_for=st.none() | st.just("cluster:ray"),
 )
 
 
@@ -51,6 +54,11 @@ def test_a_secret_finds_its_own_token_and_no_other(own: str, other: str) -> None
     assert found is not None
     assert (found.name, found.principal(1000)) == ("a", "token:a")
     assert other in {own, own + "x"} or find_token(tokens, other, now=_NOW) is None
+
+
+def test_tokens_of_several_servers_may_count_as_one_caller() -> None:
+    tokens = [replace(_token(name, name=name), acts_for="cluster:x") for name in ("a", "b")]
+    assert {one.principal(1000) for one in decode_tokens(encode_tokens(tokens))} == {"cluster:x"}
 
 
 def test_a_token_counts_until_the_moment_it_expires() -> None:

@@ -54,6 +54,7 @@ SENTENCES: Mapping[str, str] = {
     "S4.12.nodes.silent": "A node that goes silent is reported within 5 s; a start that it has not answered is named, and runs once when it is back.",
     "S4.12.nodes.joined": "A machine that cannot be reached becomes a node by a code, dials out, and is placed on, drained and removed like any other.",
     "S4.12.nodes.joined.crash": "Cuts and kills on either side cost a node that dials in no byte, no code and not its place: it need not join again.",
+    "S4.12.nodes.adopted": "What one server has started on a node another one takes over by a command: whole, with its true end, never started again, also after kills.",
     "S4.12.nodes.trip": "A start on a node is one request: its output and its end come without another one, and no start waits for another's answer.",
     "S4.12.nodes.files": "Processes on a node hold files open here for the newest output only.",
     "S4.12.nodes.split": "The MCP part near and the process back end far, on two ports, as the documents split them.",

@@ -11,7 +11,7 @@ import pytest
 from outlive.client import Client
 from outlive.core.layout import Layout
 from outlive.keeper.common.locks import holder_of
-from tests.ray.cluster import RayCluster, RaySite, place_of
+from tests.ray.cluster import RayCluster, RaySite, place_of, room_of
 from tests.remote.pairs import output_of, wait_until
 from tests.support.processes import Gate, wait_state_folder_empty
 from tests.support.server import end_keeper, free_port
@@ -45,7 +45,7 @@ def test_a_node_of_ray_is_used_without_being_added_and_lives_on_without_its_rayl
     hosted: Path, site: RaySite, tmp_path: Path
 ) -> None:
     near, client = site.gateway("near")
-    wait_until(lambda: any(one["name"] == "n3" and one["room"] for one in client.nodes()), patience_s=60)
+    wait_until(lambda: _has_room(client, "n3"), patience_s=60)
     gate = Gate(tmp_path / "gate")
     process = client.start(f"{gate.wait}; echo $RAY_AUTH_TOKEN out; exit 7", needs={"cpu": 4})
     wait_until(lambda: place_of(process) == "n3")
@@ -60,3 +60,31 @@ def test_a_node_of_ray_is_used_without_being_added_and_lives_on_without_its_rayl
         assert output_of(again.get(process.process_id)) == (b"out\n", b"")
     assert holder_of(Layout(str(hosted)).server_lock) == server
     wait_until(lambda: not site.cluster.groups())  # also that of a node which is gone
+
+
+@pytest.mark.promise("S4.12.nodes.adopted")
+@pytest.mark.usefixtures("hosted")
+def test_another_server_of_the_cluster_adopts_what_a_dead_one_has_started(
+    site: RaySite, tmp_path: Path
+) -> None:
+    """Command, output, exit code and lease: nothing of it needs the first server any more."""
+    first, client = site.gateway("near")
+    _, other = site.gateway("other")
+    for one in (client, other):
+        wait_until(lambda one=one: _has_room(one, "n3"), patience_s=60)  # type: ignore[misc] # a default binds it
+    gate = Gate(tmp_path / "gate")
+    process = client.start(f"echo begun; {gate.wait}; echo out; exit 7", needs={"cpu": 4})
+    wait_until(lambda: place_of(process) == "n3" and process.info().cursor.stdout)
+    first.kill()
+    assert other.fleet.adopt("n3")["adopted"] == [process.process_id]
+    adopted = other.get(process.process_id)
+    wait_until(lambda: room_of(other, "n3")["free"].get("cpu", 0) == 0)
+    assert adopted.info().needs is not None
+    gate.open()
+    assert output_of(adopted) == (b"begun\nout\n", b"")
+    assert adopted.wait().exit_code == 7
+    wait_until(lambda: not site.cluster.groups())
+
+
+def _has_room(client: Client, name: str) -> bool:
+    return any(one["name"] == name and one["room"] for one in client.nodes())

@@ -47,6 +47,7 @@ def test_a_token_that_may_run_changes_no_node(server: OutliveServer) -> None:
         ("POST", _ALL, {"name": "mine", "url": _NOWHERE}),
         ("POST", f"{_ALL}/local/drain", {}),
         ("POST", f"{_ALL}/local/resume", {}),
+        ("POST", f"{_ALL}/local/adopt", {}),
         ("DELETE", f"{_ALL}/local", None),
     ):
         assert rest(method, path, body=body).slug == "scope_missing"

@@ -297,6 +297,11 @@ PROGRAM = Group(
                     "drain", "Place no more commands on one. What runs there goes on.", "operator.nodes:drain"
                 ),
                 Verb("resume", "Place commands on a drained one again.", "operator.nodes:resume"),
+                Verb(
+                    "adopt",
+                    "Follow what other servers have started on one, as if this one had.",
+                    "operator.nodes:adopt",
+                ),
                 Verb("rm", "Forget one that was added.", "operator.nodes:rm"),
                 Verb(
                     "invite",

@@ -22,8 +22,10 @@ from outlive.engine.disk_usage import DiskUsage
 from outlive.engine.files import Copies
 from outlive.engine.health import DiskWatch, Health
 from outlive.engine.lookup import Lookup
+from outlive.engine.machines.adoption import Adoption
 from outlive.engine.machines.found_nodes import FoundNodes
-from outlive.engine.machines.nodes import NodeRoutes, Nodes, NoRoutes
+from outlive.engine.machines.nodes import Nodes
+from outlive.engine.machines.routes import NodeRoutes, NoRoutes
 from outlive.engine.output_index import OutputIndex
 from outlive.engine.output_search import OutputSearch
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
@@ -131,15 +133,15 @@ class Engine:
         self.questions = QuestionWatch(backend, events=self.events)
         self.redaction = Redaction(settings.redactor, Secrets(), hides_values=settings.hides_secrets)
         self.sandboxes = Sandboxes(
-            settings.sandbox,
-            state_dir=settings.state_dir,
-            environment=settings.environment,
-            ask=backend.offers,
+            settings.sandbox, state_dir=root, environment=settings.environment, ask=backend.offers
         )
         routes = routes or NoRoutes()
-        self._make_table(placement, routes)
+        self._make_table(placement)
         self._make_queries()
         self._make_starts()
+        adoption = Adoption(settings, routes, names=self._names, queries=self.queries)
+        files = NodeFiles(self._layout, fit=Reserve(root).fit)
+        self.nodes = Nodes(files, routes, self._places, adoption=adoption, events=self.events)
         questions = self.questions
         self.controls = Controls(backend, settings, queue=self.queue, questions=questions, events=self.events)
         lookup, lines = self.lookup, self.typed_lines
@@ -164,7 +166,7 @@ class Engine:
             events=self.events,
         )
 
-    def _make_table(self, placement: Placement | None, routes: NodeRoutes) -> None:
+    def _make_table(self, placement: Placement | None) -> None:
         """Make what holds all that lives, counts it, and follows from a change of it."""
         backend, settings, reserve = self._backend, self.settings, Reserve(self._layout.root)
         self._processes = LiveTable()
@@ -175,7 +177,6 @@ class Engine:
         self.placement: Placement = placement or StaticPlacement([FleetNode(name=LOCAL, capacity=Amounts())])
         self._places = Places(self.placement, gpus=settings.gpus)
         self._limits = ConcurrencyLimits(self._pending, self._places)
-        self.nodes = Nodes(NodeFiles(self._layout, fit=reserve.fit), routes, self._places, events=self.events)
         self._changes = ChangeHandler(
             self._feed, self._limits, unread=self._unread, redaction=self.redaction, events=self.events
         )
@@ -255,12 +256,13 @@ class Engine:
         )
         self.reports = Reports(self._layout, self._registry, queries=self.queries, queue=self.queue)
         self._holders = NameHolders(self.queries, self.as_)
+        self._names = StartNames.of(registry, self.queries, command_ids=self._ids, holders=self._holders)
         self.starts = Starts(
             settings,
             self._backend,
             preparation=self._preparation,
             reconciliation=self.reconciliation,
-            names=StartNames.of(registry, self.queries, command_ids=self._ids, holders=self._holders),
+            names=self._names,
             queue=self.queue,
             approvals=self.approvals,
             table=table,

@@ -58,7 +58,7 @@ _LOOK_AGAIN_S = 1.0  # another connection may have brought that one
 
 
 class FileNodes(Protocol):
-    """The nodes, as copies need them (`engine.machines.nodes.NodeRoutes`)."""
+    """The nodes, as copies need them (`engine.machines.routes.NodeRoutes`)."""
 
     def states(self) -> Mapping[str, object]:
         """Return what is known of them, by name."""

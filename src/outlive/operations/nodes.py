@@ -126,6 +126,15 @@ class NodeLeave(msgspec.Struct, kw_only=True, frozen=True):
     ]
 
 
+class NodeAdopt(msgspec.Struct, kw_only=True, frozen=True):
+    """A node whose processes are followed from here as well, also those that another server has started there."""
+
+    name: NodeName
+    ended: Annotated[bool, Meta(description="Also those that have ended and are not forgotten there.")] = (
+        False
+    )
+
+
 class AmountView(AnswerMembers, kw_only=True, frozen=True, omit_defaults=True):
     """So much of each; what there is none of is left out."""
 
@@ -182,6 +191,16 @@ class Invitation(AnswerMembers, kw_only=True, frozen=True):
     expires_at: Moment
 
 
+class ChangeOutcome(msgspec.Struct, kw_only=True, frozen=True):
+    """What a change has brought beside the list of nodes."""
+
+    invitation: Invitation | None = None
+    adopted: list[str] | None = None
+
+
+NOTHING = ChangeOutcome()
+
+
 class NodeList(AnswerMembers, kw_only=True, frozen=True):
     """The nodes by name, this machine, and the caller's commands that wait for a place, the next first."""
 
@@ -193,9 +212,13 @@ class NodeList(AnswerMembers, kw_only=True, frozen=True):
     invitation: Annotated[
         Invitation | None, Meta(description="The answer to `node_invite` alone has it.")
     ] = None
+    adopted: Annotated[
+        list[str] | None,
+        Meta(description="The processes that are known here from now on; the answer to `node_adopt` alone."),
+    ] = None
 
 
-NodeChange = NodeAdd | NodeDrain | NodeResume | NodeRemoval | NodeInvite | NodeJoin | NodeLeave
+NodeChange = NodeAdd | NodeDrain | NodeResume | NodeRemoval | NodeAdopt | NodeInvite | NodeJoin | NodeLeave
 NodeRequest = NodesRequest | NodeChange
 # Operation and request; each is answered with all nodes.
 NODE_REQUESTS: Mapping[str, type[NodeRequest]] = MappingProxyType(
@@ -205,6 +228,7 @@ NODE_REQUESTS: Mapping[str, type[NodeRequest]] = MappingProxyType(
         "node_drain": NodeDrain,
         "node_resume": NodeResume,
         "node_remove": NodeRemoval,
+        "node_adopt": NodeAdopt,
         "node_invite": NodeInvite,
         "node_join": NodeJoin,
         "node_leave": NodeLeave,

@@ -31,6 +31,7 @@ from outlive.operations.files import (
 )
 from outlive.operations.nodes import (
     NodeAdd,
+    NodeAdopt,
     NodeDrain,
     NodeInvite,
     NodeJoin,
@@ -102,6 +103,9 @@ _ALL = (
     _decides("node_drain", "Place no more commands on a node; what runs there goes on.", NodeDrain),
     _decides("node_resume", "Place commands on a drained node again.", NodeResume),
     _decides("node_remove", "Forget a node that was added.", NodeRemoval),
+    _decides(
+        "node_adopt", "Follow what other servers have started on a node, as if it were this one's.", NodeAdopt
+    ),
     _decides("node_invite", "Make a code with which a machine joins as a node by dialling in.", NodeInvite),
     _decides("node_join", "Make this machine a node of the server that has invited it.", NodeJoin),
     _decides("node_leave", "Run no more commands for a server that this machine has joined.", NodeLeave),

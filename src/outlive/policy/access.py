@@ -215,8 +215,9 @@ class Token:
     """A token without its secret: `digest` is the secret's SHA-256, in hex. `expires_at` None: never.
 
     A plain hash is enough: 256 random bits leave nothing to guess. `acts_as_user`: a caller that shows it is the user whose
-    state folder this is, and sees that user's processes. `process_id`: the token is valid in that process only, and acts for
-    `acts_for`, the principal of that process; such a token is in no file.
+    state folder this is, and sees that user's processes. `process_id`: the token is valid in that process only, and such a token is in
+    no file. `acts_for`: the principal as which its caller counts, where that is not the token's own: that of the process, or the one
+    that several servers share.
     """
 
     name: str
@@ -261,6 +262,7 @@ def encode_tokens(tokens: Sequence[Token]) -> bytes:
             "created_at": token.created_at.isoformat(),
             "expires_at": None if token.expires_at is None else token.expires_at.isoformat(),
             **({"as_user": True} if token.acts_as_user else {}),
+            **({"acts_for": token.acts_for} if token.acts_for is not None else {}),
         }
         for token in tokens
     ]
@@ -289,6 +291,7 @@ def decode_tokens(content: bytes) -> tuple[Token, ...]:
 
 def _token(row: dict[str, Any]) -> Token:
     expires: str | None = row["expires_at"]
+    shared = row.get("acts_for")
     return Token(
         name=row["name"],
         scope=Scope[row["scope"].upper()],
@@ -296,6 +299,7 @@ def _token(row: dict[str, Any]) -> Token:
         created_at=_time(row["created_at"]),
         expires_at=None if expires is None else _time(expires),
         acts_as_user=row.get("as_user") is True,
+        acts_for=None if shared is None else str(shared),
     )
 
 

@@ -65,12 +65,14 @@ class RayLeases:
         node_id = self._ids.get(order.node) or self._look_for_nodes().get(order.node)
         if node_id is None:
             return f"Ray knows no node {order.node!r} that is there"
+        key = LeaseKey(self._owner, order.process_id, node_id).encode()
         found = _group_of(order.process_id)
         if found is not None:
             if _node_of(found) == node_id:
+                # Another server has taken it, of which this one has adopted the command: it gives it back, too.
+                _internal_kv_put(key, b"", namespace=_KEYS)
                 return ""
             self._give_back(order.process_id)
-        key = LeaseKey(self._owner, order.process_id, node_id).encode()
         # Before the group: one that is there without a key would be given back by no server.
         _internal_kv_put(key, b"", namespace=_KEYS)
         group = placement_group(

@@ -26,6 +26,9 @@ _READY_S = 60.0
 _LOOK_S = 0.05
 _RAY = b"RAY_"  # Ray's own settings, its token among them: no command is to see them
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})
+# All servers that lease places of a cluster are one caller on its nodes: what one has started, another one may adopt. A program that
+# reaches Ray can run anything on all of them anyway.
+_PRINCIPAL = "cluster:ray"
 _NAME_LETTERS = 24  # of a server's name in the name of its token
 
 
@@ -51,8 +54,8 @@ class NodeHost:
             files, name = TokenFile(layout), f"ray-{owner[:_NAME_LETTERS]}"
             with contextlib.suppress(ProcessNotFound):
                 files.revoke(name)
-            # Of the same name as the earlier one: what that has started is this one's.
-            token = self._tokens[owner] = files.create(name, Scope.RUN, now=datetime.now(UTC))[1]
+            now = datetime.now(UTC)
+            token = self._tokens[owner] = files.create(name, Scope.RUN, now=now, acts_for=_PRINCIPAL)[1]
         return url, token
 
     def _url(self, layout: Layout) -> str:

@@ -49,6 +49,7 @@ class TokenFile:
         now: datetime,
         expires_at: datetime | None = None,
         acts_as_user: bool = False,
+        acts_for: str | None = None,
         stem: str = "token",
     ) -> tuple[Token, str]:
         """Add a token and return it with its secret, which cannot be shown again.
@@ -84,6 +85,7 @@ class TokenFile:
                     created_at=now,
                     expires_at=expires_at,
                     acts_as_user=acts_as_user,
+                    acts_for=acts_for,
                 )
             )
             return (*tokens, *made)

@@ -17,7 +17,7 @@ from outlive.backends.remote.link import NodeLink, Pauses
 from outlive.backends.remote.process import NodeProcesses
 from outlive.backends.remote.requests import NodeControls, NodeRequests, NodeStarts
 from outlive.core.controls import Operation
-from outlive.core.errors import InvalidRequest, OutliveError
+from outlive.core.errors import InvalidRequest, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import Kind
@@ -136,6 +136,27 @@ class RemoteBackend:
             return outcome
 
         return await self._starts.wait(process_id, lambda: tasks.create_task(carry_out()))
+
+    async def adopt(self, process_id: ProcessId, spec: bytes, *, pid: int, started_ns: int) -> None:
+        """Follow a process that the node runs already, or has run; it is kept when this returns.
+
+        Args:
+            process_id: Its id there and here.
+            spec: What describes it here. The node is never asked to start it.
+            pid: Its pid there.
+            started_ns: When it was started, in Unix nanoseconds.
+
+        Raises:
+            InvalidRequest: The id is taken.
+            LimitExceeded: `disk_full`.
+        """
+        try:
+            process = await self._processes.add(process_id, spec, b"", started=(pid, started_ns))
+        except OSError as error:
+            text = f"What runs on a node cannot be put down: {error.strerror}."
+            raise LimitExceeded("disk_full", text) from error
+        self._processes.publish(process)
+        self._follower.attach(process)
 
     async def control(
         self,

@@ -26,7 +26,12 @@ _PAGE = 4096
 _STEP_BYTES = 8 << 20  # punch seldom
 
 
-def make_folder(prepared: str, folder: str, *, spec: bytes, script: bytes) -> bool:
+def pid_record(pid: int, started_ns: int) -> bytes:
+    """Return the beginning of the file `pid` of what runs on a node. Times are its own; the pid means nothing here."""
+    return b"starting\n" + pid_line(pid, 0, started_ns, 0, 0, b"node")
+
+
+def make_folder(prepared: str, folder: str, *, spec: bytes, script: bytes, pid: bytes = b"") -> bool:
     """Make a process's folder with all that a start needs, in one step; False when there is one already.
 
     Raises:
@@ -40,6 +45,8 @@ def make_folder(prepared: str, folder: str, *, spec: bytes, script: bytes) -> bo
     _write(f"{prepared}/spec", spec)
     if script:
         _write(f"{prepared}/script", script, mode=0o700)
+    if pid:
+        _write(f"{prepared}/pid", pid)
     try:
         os.rename(prepared, folder)  # rename(2): a folder that is not empty is not replaced
     except FileNotFoundError:  # the first process of this state folder
@@ -156,8 +163,8 @@ class ProcessFolder:
                     self._give_up(stream, 0, end)
 
     def write_pid(self, pid: int, started_ns: int, end: ExitRecord | None = None) -> None:
-        """Record that the node has started it, and how it ended, as the shim does. Times are its own; the pid means nothing here."""
-        content = b"starting\n" + pid_line(pid, 0, started_ns, 0, 0, b"node")
+        """Record that the node has started it, and how it ended, as the shim does."""
+        content = pid_record(pid, started_ns)
         # In its place: what is there already is the beginning of it, and of a torn line readers know that it is none.
         _write(f"{self._folder}/pid", content + (b"" if end is None else encode_exit(end)), truncates=False)
 

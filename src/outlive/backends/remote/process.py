@@ -20,6 +20,7 @@ from outlive.backends.remote.folder import (
     ProcessFolder,
     Punch,
     make_folder,
+    pid_record,
     read_small,
     write_paused,
 )
@@ -362,14 +363,16 @@ class NodeProcesses:
         for process in await self.disk.run(self._read):
             self.by_id[process.process_id] = process
 
-    async def add(self, process_id: ProcessId, spec: bytes, script: bytes) -> RemoteProcess:
-        """Make the folder of a start, and follow it from now on.
+    async def add(
+        self, process_id: ProcessId, spec: bytes, script: bytes, *, started: tuple[int, int] | None = None
+    ) -> RemoteProcess:
+        """Make the folder of a start, and follow it from now on; `started`: pid and time of one that the node runs already.
 
         Raises:
             InvalidRequest: The id is taken.
             OSError: The disk does not take it.
         """
-        process = await self.disk.run(lambda: self._make(process_id, spec, script))
+        process = await self.disk.run(lambda: self._make(process_id, spec, script, started))
         self.by_id[process_id] = process
         return process
 
@@ -379,16 +382,25 @@ class NodeProcesses:
         process.files.close()
         self.disk.note(lambda: self._journal.remove(process.process_id))
 
-    def _make(self, process_id: ProcessId, spec: bytes, script: bytes) -> RemoteProcess:
+    def _make(
+        self, process_id: ProcessId, spec: bytes, script: bytes, started: tuple[int, int] | None
+    ) -> RemoteProcess:
         # The journal first: a kill behind it leaves an entry without a folder, which the next server drops.
         self._journal.add(process_id)
         folder, prepared = self._layout.process(process_id), self._prepared + process_id
-        if not make_folder(prepared, folder, spec=spec, script=script):
+        # One that is never asked for again has its pid from its first moment: without one it would be started.
+        pid = b"" if started is None else pid_record(*started)
+        if not make_folder(prepared, folder, spec=spec, script=script, pid=pid):
             shutil.rmtree(prepared, ignore_errors=True)
             self._journal.remove(process_id)
             raise InvalidRequest("invalid_params", "process_id: this one is taken.")
         return RemoteProcess(
-            process_id, decode_spec(spec), folder, punch=self._punch, disk=self.disk, is_new=True
+            process_id,
+            decode_spec(spec),
+            folder,
+            punch=self._punch,
+            disk=self.disk,
+            is_new=started is None,
         )
 
     def _read(self) -> list[RemoteProcess]:

@@ -146,6 +146,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         "node leave": (("outlive node leave gateway.example", ""),),
         "node inspect": (("outlive node inspect build", ""),),
         "node drain": (("outlive node drain build", "before its machine is shut down"),),
+        "node adopt": (("outlive node adopt gpu1 --ended", ""),),
         "node resume": (("outlive node resume build", ""),),
         "node rm": (("outlive node rm build", ""),),
         "containers ls": (("outlive containers ls", ""),),

@@ -140,6 +140,28 @@ def resume(*, name: str, server: ServerFlags) -> int:
 
 
 @takes(
+    place("name", "NAME", about="As `outlive node ls` shows it."),
+    switch("--ended", about="Also those that have ended, as far as the node has not forgotten them."),
+    *SERVER,
+)
+def adopt(*, name: str, ended: bool, server: ServerFlags) -> int:
+    """Follow what other servers have started there, as if this one had.
+
+    Where the server that started them is gone for good: they are listed, read and stopped here from now on, and are yours.
+    """
+    with connected(server) as client:
+        found = client.fleet.adopt(name, ended=ended)
+    if server.as_json:
+        show_json(dict(found))
+        return 0
+    adopted = found["adopted"]
+    say(f"{len(adopted)} processes of {name} are known here from now on.")
+    if adopted:
+        show("\n".join(adopted))
+    return 0
+
+
+@takes(
     _NAME,
     switch("--force", about="Also where processes run: they go on there, and are not reached from here."),
     *SERVER,

@@ -114,6 +114,17 @@ class AsyncFleet:
         """
         return await self._link.request("node_resume", {"name": name})
 
+    async def adopt(self, name: str, *, ended: bool = False) -> _Answer:
+        """Follow what other servers have started on a node, as if this server had; `adopted` in the answer has the ids.
+
+        It belongs to this caller from then on. With `ended`, also what has ended and is not forgotten there.
+
+        Raises:
+            InvalidRequest: There is no node of that name.
+            BackendUnavailable: `node_unavailable`.
+        """
+        return await self._link.request("node_adopt", {"name": name, "ended": ended})
+
     async def remove(self, name: str, *, force: bool = False) -> _Answer:
         """Forget a node that was added; with `force` also one where processes of this server run, which go on.
 
@@ -138,6 +149,7 @@ class Fleet:
     leave = blocking(AsyncFleet.leave)
     drain = blocking(AsyncFleet.drain)
     resume = blocking(AsyncFleet.resume)
+    adopt = blocking(AsyncFleet.adopt)
     remove = blocking(AsyncFleet.remove)
 
 

@@ -4,10 +4,9 @@ What was declared is on disk before it counts. Nodes that settings name are ther
 node that is removed stays known, and unreachable.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Protocol, assert_never
+from typing import Protocol, assert_never
 
 import msgspec
 
@@ -23,14 +22,18 @@ from outlive.core.needs import Amounts
 from outlive.core.process import Owner
 from outlive.engine.machines.declared_nodes import DeclaredNodes
 from outlive.engine.machines.node_keys import NodeKeys
+from outlive.engine.machines.routes import NodeRoutes
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.places import Places
 from outlive.operations.nodes import (
     NODE_REQUESTS,
+    NOTHING,
     AmountView,
+    ChangeOutcome,
     GatewayView,
     Invitation,
     NodeAdd,
+    NodeAdopt,
     NodeAnswer,
     NodeChange,
     NodeDrain,
@@ -49,62 +52,6 @@ from outlive.store.machines.node_files import NodeEntry, NodeFiles
 
 # What the audit log calls each of them.
 _WORDS = {request: name for name, request in NODE_REQUESTS.items()}
-
-
-class NodeRoutes(Protocol):
-    """Where requests to nodes go (`execution`)."""
-
-    @property
-    def declared(self) -> Mapping[str, str]:
-        """The addresses of the nodes that settings name."""
-
-    def check(self, entry: NodeEntry) -> NodeEntry:
-        """Return an entry with its address as it is asked.
-
-        Raises:
-            ConfigInvalid: The address is none, or the authority's file cannot be read.
-        """
-
-    async def put(self, name: str, entry: NodeEntry | None) -> None:
-        """Reach a node as an entry says from now on, or (None) as the settings say, or not any more."""
-
-    def states(self) -> dict[str, NodeState]:
-        """Return what is known of them."""
-
-    async def ask_files(
-        self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
-    ) -> Mapping[str, Any]:
-        """Return a node's answer to a method about files (`operations.files`); the bytes of a piece are its member `data`.
-
-        Raises:
-            OutliveError: What the node says, or that it does not answer.
-        """
-
-
-class NoRoutes:
-    """No other server is reached (see `NodeRoutes`)."""
-
-    @property
-    def declared(self) -> Mapping[str, str]:
-        """Return no addresses."""
-        return {}
-
-    def check(self, entry: NodeEntry) -> NodeEntry:
-        """Refuse every node."""
-        raise ConfigInvalid("config_invalid", f"This server reaches no other one: {entry.name!r}.")
-
-    async def put(self, name: str, entry: NodeEntry | None) -> None:
-        """Do nothing."""
-
-    def states(self) -> dict[str, NodeState]:
-        """Return none."""
-        return {}
-
-    async def ask_files(
-        self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
-    ) -> Mapping[str, Any]:
-        """Refuse: there is no such node."""
-        raise AssertionError(f"no node was named: {name} {method} {len(params)} {len(data)}")
 
 
 class Gateways(Protocol):
@@ -145,6 +92,13 @@ class NoGateways:
         return []
 
 
+class Adopting(Protocol):
+    """Follows what other servers have started (`adoption.Adoption`)."""
+
+    async def adopt(self, node: str, *, ended: bool, by: Owner) -> list[str]:
+        """Follow what runs on a node, with `ended` also what has run; return the ids of what was not known here."""
+
+
 class Nodes:
     """Adds, invites, drains, removes and shows nodes. On the engine's loop only.
 
@@ -156,10 +110,17 @@ class Nodes:
     """
 
     def __init__(
-        self, files: NodeFiles, routes: NodeRoutes, places: Places, *, events: EventPublisher
+        self,
+        files: NodeFiles,
+        routes: NodeRoutes,
+        places: Places,
+        *,
+        adoption: Adopting,
+        events: EventPublisher,
     ) -> None:
         """Take what is kept of them, what reaches them, what places commands on them, and where changes are told."""
         self.routes = routes
+        self._adoption = adoption
         self._places = places
         self._events = events
         self.declared = DeclaredNodes(files, places)
@@ -182,7 +143,7 @@ class Nodes:
             AccessDenied: `scope_missing`: what was started here wants to change where commands run.
             OutliveError: What each of them raises.
         """
-        invitation = None if isinstance(asked, NodesRequest) else await self._change_audited(asked, by)
+        outcome = NOTHING if isinstance(asked, NodesRequest) else await self._change_audited(asked, by)
         rooms = {room.node.name: room for room in self._places.rooms()}
         return NodeList(
             nodes=[
@@ -193,10 +154,11 @@ class Nodes:
             waiting=self._places.waiting(by.principal),
             unfit=self._places.unfit(by.principal),
             gateways=self.gateways.views(),
-            invitation=invitation,
+            invitation=outcome.invitation,
+            adopted=outcome.adopted,
         )
 
-    async def _change_audited(self, asked: NodeChange, by: Owner) -> Invitation | None:
+    async def _change_audited(self, asked: NodeChange, by: Owner) -> ChangeOutcome:
         with self._events.audited(_WORDS[type(asked)], by, details=_details(asked)):
             # Commands with all their variables go where a node's address says: what was started here must not choose that.
             if by.inside is not None:
@@ -206,12 +168,19 @@ class Nodes:
                     hint="Use a terminal that outlive did not open.",
                     details={"inside": by.inside},
                 )
-            return await self._change(asked)
+            return await self._change(asked, by)
 
-    async def _change(self, asked: NodeChange) -> Invitation | None:
+    async def _change(self, asked: NodeChange, by: Owner) -> ChangeOutcome:
         match asked:
             case NodeInvite():
-                return await self.invite(asked)
+                return ChangeOutcome(invitation=await self.invite(asked))
+            case NodeAdopt():
+                self._check_known(asked.name)
+                if asked.name == LOCAL:
+                    raise InvalidRequest(
+                        "invalid_params", "name: what runs on this machine is known already."
+                    )
+                return ChangeOutcome(adopted=await self._adoption.adopt(asked.name, ended=asked.ended, by=by))
             case NodeJoin():
                 await self.gateways.join(asked)
             case NodeLeave():
@@ -226,7 +195,7 @@ class Nodes:
                 await self.remove(asked)
             case _:
                 assert_never(asked)
-        return None
+        return NOTHING
 
     async def add(self, asked: NodeAdd) -> None:
         """Run commands on a server from now on, or reach one of that name otherwise; it is kept when this returns.

@@ -145,6 +145,7 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("POST", _NODES, "node_add", nodes.add, NodeList, _DISK),
     RestRoute("POST", f"{_NODE}/drain", "node_drain", nodes.drain, NodeList, _DISK),
     RestRoute("POST", f"{_NODE}/resume", "node_resume", nodes.resume, NodeList, _DISK),
+    RestRoute("POST", f"{_NODE}/adopt", "node_adopt", nodes.adopt, NodeList, _DISK),
     RestRoute("DELETE", _NODE, "node_remove", nodes.remove, NodeList, _STATE),
     RestRoute("POST", f"{_NODE}/invite", "node_invite", nodes.invite, NodeList, _DISK),
     RestRoute("POST", _GATEWAYS, "node_join", nodes.join, NodeList, _DISK),

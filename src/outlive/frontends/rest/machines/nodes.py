@@ -1,4 +1,4 @@
-"""/v1/nodes: the machines that commands run on: list, add, invite, drain, resume, remove. Each answers with all of them.
+"""/v1/nodes: the machines that commands run on: list, add, invite, drain, resume, adopt, remove. Each answers with all of them.
 
 /v1/gateways: the servers that this machine is a node of: join, leave. Answered in the same way.
 """
@@ -8,6 +8,7 @@ import msgspec
 from outlive.frontends.rest.routes import Members, RestCall
 from outlive.operations.nodes import (
     NodeAdd,
+    NodeAdopt,
     NodeDrain,
     NodeInvite,
     NodeJoin,
@@ -43,6 +44,11 @@ async def resume(call: RestCall, asked: NodeResume) -> Members:
 
 async def remove(call: RestCall, asked: NodeRemoval) -> Members:
     """Forget a node that was added."""
+    return await _answer(call, asked)
+
+
+async def adopt(call: RestCall, asked: NodeAdopt) -> Members:
+    """Follow what other servers have started on a node, as if it were this one's."""
     return await _answer(call, asked)
 
 
