@@ -3,6 +3,7 @@
 A run starts more than a thousand servers. What a fork is, and what it is not, stands in `preloaded_program`, which is that process.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -38,7 +39,10 @@ class ForkedProcess:
     def send_signal(self, number: int) -> None:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
-            signal.pidfd_send_signal(self._pidfd, number)
+            with contextlib.suppress(
+                ProcessLookupError
+            ):  # it has ended, and its parent has not told its exit code yet
+                signal.pidfd_send_signal(self._pidfd, number)
 
     def wait(self, timeout: float) -> int:
         """Return the exit code once it has ended.
