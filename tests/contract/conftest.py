@@ -1,6 +1,7 @@
 """Fixtures of the contract: `place` for tests that kill nobody, `own_place` for the others; ids are the places' names."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,22 @@ from tests.docker.conftest import docker_host
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A place that all tests share which neither kill nor configure it."""
     folder = tmp_path_factory.mktemp("c")
-    with open_place(request.param, folder, lambda: str(request.getfixturevalue("docker_host"))) as shared:
+    with _opened(request, folder) as shared:
         yield shared
 
 
 @pytest.fixture(params=PLACES)
 def own_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """A place of the test's own."""
-    with open_place(request.param, tmp_path, lambda: str(request.getfixturevalue("docker_host"))) as own:
+    with _opened(request, tmp_path) as own:
         yield own
+
+
+def _opened(request: pytest.FixtureRequest, folder: Path) -> AbstractContextManager[Place]:
+    def of_docker() -> str:
+        return str(request.getfixturevalue("docker_host"))
+
+    return open_place(request.param, folder, docker_host=of_docker)
 
 
 @pytest.fixture

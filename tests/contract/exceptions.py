@@ -13,6 +13,7 @@ _NO_CAPABILITIES = "nobody makes a PID namespace in a container without capabili
 EXCEPTIONS: Mapping[tuple[str, Ability], str] = {
     ("remote", "lent descriptor"): _NODE,
     ("remote-docker", "lent descriptor"): _NODE,
+    ("static", "lent descriptor"): _NODE,
     ("docker", "pid namespace"): _NO_CAPABILITIES,
     ("remote-docker", "pid namespace"): _NO_CAPABILITIES,
 }

@@ -1,45 +1,48 @@
-"""Where commands run: four places with the same verbs. `Place` is what a test of the contract is given."""
+"""Where commands run: five places with the same verbs. `Place` is what a test of the contract is given."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Any, Literal, Unpack
 
 import pytest
 
 from outlive.client import Client, Process, StartOptions
 from tests.contract.exceptions import EXCEPTIONS, Ability
+from tests.contract.fleets import CPU_WORD, Node, open_fleet, wait_connected
 from tests.docker.tools import remove_containers, serve_words
 from tests.remote.pairs import Pair
 from tests.support.server import OutliveServer
 
-Name = Literal["local", "docker", "remote", "remote-docker"]
-NAMES: tuple[Name, ...] = ("local", "docker", "remote", "remote-docker")
+Name = Literal["local", "docker", "remote", "remote-docker", "static"]
+NAMES: tuple[Name, ...] = ("local", "docker", "remote", "remote-docker", "static")
 CONTAINED = [
     pytest.param(name, id=name, marks=pytest.mark.docker) for name in NAMES if name.endswith("docker")
 ]
 PLACES = [
     pytest.param("local", id="local"),
     pytest.param("remote", id="remote", marks=pytest.mark.thorough),
+    pytest.param("static", id="static", marks=pytest.mark.thorough),
     *CONTAINED,
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Servers that are up: `near` is asked, `runs` has the keeper of the commands; they see `folder` under its own name."""
+    """Servers that are up: `near` is asked; they and the commands see `folder` under its own name.
+
+    Commands run on its `nodes`, by the names that it has for them, and on its own machine where there are none. `options` yields
+    for each start what says so, `words` are the same for `outlive run`.
+    """
 
     name: Name
     near: OutliveServer
-    runs: OutliveServer
     folder: Path
-    pair: Pair | None = None
-
-    @property
-    def backend(self) -> str | None:
-        """What a start names."""
-        return "far" if self.pair is not None else None
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    options: Iterator[Mapping[str, Any]] | None = None
+    words: tuple[str, ...] = ()
 
     @property
     def is_docker(self) -> bool:
@@ -47,13 +50,27 @@ class Place:
         return self.name.endswith("docker")
 
     @property
+    def runners(self) -> list[OutliveServer]:
+        """The servers whose keepers have the commands."""
+        return [node.server for node in self.nodes.values()] or [self.near]
+
+    @property
     def servers(self) -> list[OutliveServer]:
-        """All of them."""
-        return [self.near] if self.pair is None else [self.near, self.runs]
+        """All of them, the one that is asked first."""
+        return [self.near, *(node.server for node in self.nodes.values())]
+
+    def node_of(self, process: Process) -> Node | None:
+        """Return the node on which a process was placed; None: it runs on the near server's machine."""
+        location = process.info().location
+        return None if location is None else self.nodes.get(location["backend"])
+
+    def wait_connected(self) -> None:
+        """Wait until the near server has all its nodes again."""
+        wait_connected(self.near)
 
     @contextlib.contextmanager
     def client(self) -> Iterator["Asker"]:
-        """Return who asks the near server."""
+        """Return a client that asks the near server."""
         with Client(self.near.state_dir, start_server=False) as client:
             yield Asker(self, client)
 
@@ -77,10 +94,10 @@ class Asker:
 
     def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> Process:
         """Start a command at the place, in its folder unless told otherwise."""
-        options.setdefault("cwd", str(self.place.folder))
-        if self.place.backend is not None:
-            options.setdefault("backend", self.place.backend)
-        return self.client.start(command, **options)
+        where: StartOptions = {"cwd": str(self.place.folder)}
+        if self.place.options is not None:
+            where |= next(self.place.options)  # type: ignore[typeddict-item] # options of a start
+        return self.client.start(command, **(where | options))
 
     def get(self, process_id: str) -> Process:
         """Return a process by its name."""
@@ -88,22 +105,45 @@ class Asker:
 
 
 @contextlib.contextmanager
-def open_place(name: Name, folder: Path, docker_host: Callable[[], str], *words: str) -> Iterator[Place]:
-    """Start the servers of a place; `words` go to the one that runs commands. `docker_host` is asked where it is needed."""
+def open_place(
+    name: Name,
+    folder: Path,
+    *,
+    docker_host: Callable[[], str],
+) -> Iterator[Place]:
+    """Start the servers of a place; what is outside of them is asked for where it is needed."""
     work = folder / "w"
     work.mkdir()
+    words: tuple[str, ...] = ()
     env: dict[str, str] = {}
     with contextlib.ExitStack() as stack:
         if name.endswith("docker"):
             env["DOCKER_HOST"] = docker_host()
-            words = (*serve_words(work), *words)
+            words = serve_words(work)
             runs = folder / ("near" if name == "docker" else "far")
             stack.callback(remove_containers, env["DOCKER_HOST"], runs)
         if name in {"local", "docker"}:
             near = stack.enter_context(OutliveServer(folder / "near", args=words, env=env))
-            yield Place(name=name, near=near, runs=near, folder=work)
-        else:
+            yield Place(name=name, near=near, folder=work)
+        elif name in {"remote", "remote-docker"}:
             pair = stack.enter_context(
                 Pair(folder, near_args=("--backend", "far"), far_args=words, far_env=env)
             )
-            yield Place(name=name, near=pair.near, runs=pair.far, folder=work, pair=pair)
+            yield Place(
+                name=name,
+                near=pair.near,
+                folder=work,
+                nodes={"far": Node(server=pair.far, token=pair.token)},
+                options=itertools.repeat({"backend": "far"}),
+                words=("--backend", "far"),
+            )
+        else:
+            fleet = stack.enter_context(open_fleet(folder))
+            yield Place(
+                name=name,
+                near=fleet.near,
+                folder=work,
+                nodes=fleet.nodes,
+                options=fleet.needs(),
+                words=("--need", CPU_WORD),
+            )

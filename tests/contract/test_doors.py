@@ -108,7 +108,7 @@ def test_the_command_line_runs_there(place: Place) -> None:
             "--cwd",
             str(place.folder),
         ]
-        command += ["--backend", place.backend] if place.backend else []
+        command += place.words
         ran = subprocess.run(
             [*command, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False
         )
@@ -123,7 +123,6 @@ def test_the_command_line_runs_there(place: Place) -> None:
 
 def test_the_command_line_gives_its_variables_to_this_machine_only(place: Place) -> None:
     """A container's are its image's, a node's are its own; what `--env` says goes everywhere."""
-    named = () if place.backend is None else ("--backend", place.backend)  # else the server's default counts
     ran = subprocess.run(
         [
             *(
@@ -134,7 +133,7 @@ def test_the_command_line_gives_its_variables_to_this_machine_only(place: Place)
                 "--cwd",
                 str(place.folder),
             ),
-            *(*named, "--env", "GIVEN=1", "--", "env"),
+            *(*place.words, "--env", "GIVEN=1", "--", "env"),
         ],
         env={**os.environ, "OF_THE_CALLER": "1"},
         stdin=subprocess.DEVNULL,

@@ -69,11 +69,23 @@ def test_what_is_known_of_a_process_is_whole(asker: Asker) -> None:
         assert info.location["container"].startswith("session-")
     else:
         assert info.location is not None
-        assert info.location["backend"] == "far"
-        assert place.pair is not None
-        with place.pair.far_client() as far:
+        assert info.location.keys() == {"backend"}
+        node = place.node_of(process)
+        assert node is not None
+        with node.client() as far:
             there = far.get(process.process_id).info().location
         assert (there or {}).get("backend", "local") == ("docker" if place.is_docker else "local")
+
+
+def test_commands_run_on_every_machine_of_the_place(asker: Asker) -> None:
+    """What was started one after the other is on all nodes, where there are any."""
+    nodes = asker.place.nodes
+    processes = [asker.start("true") for _ in range(len(nodes) + 1)]  # a whole turn
+    for process in processes:
+        assert process.wait(PATIENCE_S).exit_code == 0
+    names = {name for process in processes for name in nodes if asker.place.node_of(process) is nodes[name]}
+    assert names == set(nodes)
+    assert nodes or asker.place.node_of(processes[0]) is None
 
 
 def test_its_tree_is_looked_at(asker: Asker) -> None:

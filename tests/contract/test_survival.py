@@ -115,8 +115,7 @@ def test_input_terminals_and_pauses_survive(own_place: Place, marker: Marker, bl
         ids = [process.process_id for process in _waiting(asker, marker)]
     for server in own_place.servers:
         _BLOWS[blow](server)
-    if own_place.pair is not None:
-        own_place.pair.connected()
+    own_place.wait_connected()
     with own_place.client() as asker:
         pipe, terminal, paused = (asker.get(process_id) for process_id in ids)
         listed = {info.process_id: info.state for info in asker.client.list(active=True)}
@@ -151,8 +150,7 @@ def test_what_ends_while_no_server_runs_is_known_afterwards(own_place: Place, ma
     wait_until(lambda: not marker.pids())
     for server in reversed(own_place.servers):
         server.start()
-    if own_place.pair is not None:
-        own_place.pair.connected()
+    own_place.wait_connected()
     with own_place.client() as asker:
         info = asker.get(ended.process_id).wait(PATIENCE_S, until="closed")
         assert (info.state, info.exit_code) == ("exited", 9)
@@ -170,10 +168,13 @@ def test_what_ends_while_no_server_runs_is_known_afterwards(own_place: Place, ma
 def test_nothing_is_left_of_what_was_started(own_place: Place) -> None:
     """Starts and ends leave no process behind, and no descriptor of theirs in the keeper."""
 
+    def running() -> int:
+        return sum(server.keeper_status().processes for server in own_place.runners)
+
     def held() -> list[str]:
         links = []
-        pid = own_place.runs.keeper_status().supervisor_pid
-        for fd in Path(f"/proc/{pid}/fd").iterdir():
+        pids = [server.keeper_status().supervisor_pid for server in own_place.runners]
+        for fd in (fd for pid in pids for fd in Path(f"/proc/{pid}/fd").iterdir()):
             with contextlib.suppress(OSError):
                 links.append(os.readlink(fd))
         return [
@@ -182,16 +183,16 @@ def test_nothing_is_left_of_what_was_started(own_place: Place) -> None:
 
     with own_place.client() as asker:
         asker.start("true").wait(PATIENCE_S, until="closed")
-        wait_until(lambda: own_place.runs.keeper_status().processes == 0)
-        wait_until(lambda: len(held()) <= 1)
-        callers = held()  # the supervisor holds a pidfd of the server that is connected
+        wait_until(lambda: running() == 0)
+        wait_until(lambda: len(held()) <= len(own_place.runners))
+        callers = held()  # a supervisor holds a pidfd of the server that is connected
         processes = [asker.start("sleep 300 & exec sleep 300", pty=number % 2 == 0) for number in range(30)]
         pids = [process.pid for process in processes]
         for process in processes:
             process.cancel(0)
         for process in processes:
             process.wait(PATIENCE_S, until="closed")
-        wait_until(lambda: own_place.runs.keeper_status().processes == 0)
+        wait_until(lambda: running() == 0)
         assert not any(is_alive(pid) for pid in pids if pid)
         wait_until(lambda: held() == callers)
 
@@ -204,8 +205,7 @@ def test_a_queue_goes_on_after_the_servers_death(own_place: Place) -> None:
         assert [process.info().state for process in waiting] == ["queued", "queued"]
     own_place.near.kill()
     own_place.near.start()
-    if own_place.pair is not None:
-        own_place.pair.connected()
+    own_place.wait_connected()
     with own_place.client() as asker:
         assert asker.get(waiting[1].process_id).info().state == "queued"
         asker.get(first.process_id).close_stdin()

@@ -94,7 +94,7 @@ def test_a_lent_descriptor_goes_only_where_it_can(asker: Asker) -> None:
             asker.start("cat", stdin="lent")
     (place.folder / "input").write_bytes(bytes(range(256)) * 1000)
     words = ["run", "--cwd", str(place.folder), "--state-dir", str(place.near.state_dir)]
-    words += ["--backend", place.backend] if place.backend else []
+    words += place.words
     with (place.folder / "input").open("rb") as file:
         ran = subprocess.run(
             [*outlive_command(), *words, "--", "sh", "-c", "cat; echo err >&2; exit 6"],

@@ -1,0 +1,75 @@
+"""Two nodes and the server that places commands on them: what it starts alternates between them."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from outlive.client import Client
+from tests.remote.pairs import a_token, wait_until
+from tests.support.server import OutliveServer
+
+# A hundredth of a processor: a test that starts thirty commands waits for none of them.
+_CPU = 0.01
+CPU_WORD = f"cpu={_CPU}"
+_CAPACITY = "cpu=2,gpu=0"
+_LABEL = "half"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A server on which another one starts commands, with the token that it has for that."""
+
+    server: OutliveServer
+    token: str
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[Client]:
+        """Return a client that sees what the other server sees."""
+        with Client(url=self.server.url, token=self.token) as client:
+            yield client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """The server that is asked, and its nodes by their names."""
+
+    near: OutliveServer
+    nodes: Mapping[str, Node]
+
+    def needs(self) -> Iterator[Mapping[str, Any]]:
+        """Yield for ever what starts need: one of the nodes in turn, then any."""
+        bound: list[Mapping[str, Any]] = [{"cpu": _CPU, "labels": {_LABEL: name}} for name in self.nodes]
+        return itertools.cycle([*bound, {"cpu": _CPU}])
+
+
+@contextlib.contextmanager
+def open_fleet(folder: Path) -> Iterator[Fleet]:
+    """Start the servers. Commands that say nothing are placed, too."""
+    with contextlib.ExitStack() as stack:
+        servers = {
+            name: stack.enter_context(OutliveServer(folder / name, args=("--capacity", _CAPACITY)))
+            for name in ("n1", "n2")
+        }
+        near = stack.enter_context(OutliveServer(folder / "near", args=("--backend", "any")))
+        nodes = {name: Node(server=server, token=a_token(server, "near")) for name, server in servers.items()}
+        with Client(near.state_dir, start_server=False) as client:
+            client.fleet.drain("local")
+            for name, node in nodes.items():
+                url = f"http://127.0.0.1:{node.server.port}"
+                client.fleet.add(name, url, token=node.token, labels={_LABEL: name})
+        wait_connected(near)
+        yield Fleet(near=near, nodes=nodes)
+
+
+def wait_connected(near: OutliveServer) -> None:
+    """Wait until all nodes of a server take commands, if it has any."""
+    with Client(near.state_dir, start_server=False) as client:
+        wait_until(lambda: all(_is_open(one) for one in client.nodes()))
+
+
+def _is_open(node: Mapping[str, Any]) -> bool:
+    room = node["room"]
+    return node["state"] == "connected" and room is not None and not room["draining"]
