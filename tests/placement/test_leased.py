@@ -63,6 +63,7 @@ class _Server:
         self.cluster = cluster
         self.orders: list[LeaseOrder] = []
         self.given: dict[str, str] = {}
+        self.put_back_ids: list[str] = []
         self.placement = LeasedPlacement(_LOCAL, self)
         self.table = self.placement._table
         for node, size in cluster.sizes.items():
@@ -82,6 +83,10 @@ class _Server:
         assert process_id not in self.given, "a place is given once"
         self.given[process_id] = node
 
+    def put_back(self, process_id: str) -> None:
+        assert not self.placement.is_leasing(process_id)
+        self.put_back_ids.append(process_id)
+
     def report(self) -> None:
         self.table.reported(self.cluster.report(self.name))
 
@@ -98,7 +103,7 @@ def test_a_place_is_given_once_its_lease_is_there() -> None:
     assert server.placement.acquire("1", _cpus(1)) is None, "nothing is known of the cluster yet"
     server.report()
     assert [one.node for one in server.orders] == ["n1"]
-    assert server.given == {}
+    assert (server.given, server.placement.is_leasing("1")) == ({}, True)
     server.carry_out()
     assert server.given == {"1": "n1"}
     assert server.placement.acquire("1", _cpus(1)) == "n1"
@@ -115,7 +120,7 @@ def test_what_another_server_has_taken_is_seen_and_waited_for() -> None:
     other.placement.acquire("2", _cpus(1))  # not reported yet
     other.placement.acquire("3", _cpus(1))
     other.carry_out()
-    assert other.given == {}
+    assert (other.given, other.put_back_ids) == ({}, ["2", "3"])
     assert other.placement.waiting() == ["2", "3"], "in the order in which they came"
     other.report()
     assert other.free("n1") == 0

@@ -28,6 +28,9 @@ class PlacementListener(Protocol):
     def granted(self, process_id: str, node: str) -> None:
         """A command that waits has a place from now on, on that node."""
 
+    def put_back(self, process_id: str) -> None:
+        """A command waits again that was about to have a place (`Placement.is_leasing`)."""
+
 
 class Placement(Protocol):
     """Leases places on nodes."""
@@ -53,6 +56,12 @@ class Placement(Protocol):
 
     def expects(self, process_id: str) -> bool:
         """Return whether a command has asked for a place that it may still get: the listener hears of it."""
+
+    def is_leasing(self, process_id: str) -> bool:
+        """Return whether a node was found for a command, and it is not known yet whether it has its place there.
+
+        That is known within seconds, and the listener hears of it.
+        """
 
     def adopt(self, process_id: str, demand: Demand, node: str) -> None:
         """Count a command that runs on a node already; whether there is room for it is not asked."""

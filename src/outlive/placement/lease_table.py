@@ -168,6 +168,8 @@ class LeaseTable:
         self.nodes.refuse(order.node)
         self.line.put_back(order.process_id, claim.demand, claim.turn)
         self.advance()
+        if self.listener is not None and order.process_id in self.line:  # else another node was found at once
+            self.listener.put_back(order.process_id)
 
     def reported(self, report: LeaseReport) -> None:
         """Take over what there is and what is leased of it."""

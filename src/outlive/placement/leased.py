@@ -59,6 +59,10 @@ class LeasedPlacement:
         """Return whether a command waits for a node or for its lease."""
         return self._table.place_of(process_id) == (True, None)
 
+    def is_leasing(self, process_id: str) -> bool:
+        """Return whether a command waits for its lease."""
+        return self.expects(process_id) and process_id not in self._table.line
+
     def adopt(self, process_id: str, demand: Demand, node: str) -> None:
         """Count a command that runs."""
         self._table.adopt(process_id, demand, node)

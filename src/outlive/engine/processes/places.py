@@ -4,6 +4,7 @@ A process without `needs` has none and needs none. Every other one holds its pla
 main process has ended, and gives it back where its start is refused. On the engine's loop only.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from outlive.core.errors import InvalidRequest, LimitExceeded
@@ -14,6 +15,10 @@ from outlive.engine.processes.process import Process
 from outlive.placement.contract import NodeRoom, Placement
 from outlive.placement.fleet import Demand
 from outlive.placement.gpus import GpuShares
+
+# Ray says within 2.5 s whether a place is to be had (`ray_driver.leases`). A caller waits no longer for one that says nothing:
+# then its command waits in line.
+_LEASE_S = 3.0
 
 
 class Places:
@@ -29,6 +34,8 @@ class Places:
         self._gpus = GpuShares(gpus)
         self._given: dict[str, str] = {}
         self._waiting: dict[str, Process] = {}
+        # Where it is heard whether what starts just now has its place.
+        self._leasing: dict[str, asyncio.Future[bool]] = {}
         self._advance: Callable[[Process], None] | None = None
         self.nodes = KnownNodes(placement)
 
@@ -40,12 +47,22 @@ class Places:
     def granted(self, process_id: str, node: str) -> None:
         """Take a place over for a command that waits (see `PlacementListener`)."""
         self._given[process_id] = node
+        self._tell(process_id, is_given=True)
         process = self._waiting.pop(process_id, None)
         if process is not None and self._advance is not None:
             self._advance(process)
 
+    def put_back(self, process_id: str) -> None:
+        """Let a command wait that was about to have a place (see `PlacementListener`)."""
+        self._tell(process_id, is_given=False)
+
+    def _tell(self, process_id: str, *, is_given: bool) -> None:
+        told = self._leasing.get(process_id)
+        if told is not None and not told.done():
+            told.set_result(is_given)
+
     def ask(self, record: ProcessRecord) -> bool:
-        """Return whether a command has a place, or needs none; it asks for one, and waits for it if it may.
+        """Return whether a command has a place, is about to have one (`is_given`), or needs none; else it waits for one if it may.
 
         Raises:
             InvalidRequest: No machine that is known could ever run it, and it does not wait for one that comes.
@@ -60,12 +77,27 @@ class Places:
             self._given[record.process_id] = node
             return True
         if self._placement.expects(record.process_id):
-            return False
+            return self._placement.is_leasing(record.process_id)
         if not self._placement.is_possible(demand):
             raise InvalidRequest(
                 "invalid_params", "needs: no machine that is known has as much, or these labels."
             )
-        raise LimitExceeded("no_room", "No machine has as much free as the command needs.")
+        raise no_room()
+
+    async def is_given(self, process: Process) -> bool:
+        """Return whether a process that starts has its place, once that is known; False: it has to wait for one in line."""
+        process_id = process.process_id
+        if process_id in self._given or not self._placement.is_leasing(process_id):
+            return process_id in self._given
+        told: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._leasing[process_id] = told
+        try:
+            async with asyncio.timeout(_LEASE_S):
+                return await told
+        except TimeoutError:
+            return False
+        finally:
+            del self._leasing[process_id]
 
     def has(self, process: Process) -> bool:
         """Return whether a process that waits has a place, or needs none; it is advanced once it has one."""
@@ -133,6 +165,8 @@ class Places:
         needs = record.needs
         if needs is None or record.location.is_open or process.is_ended:
             return
+        if self._placement.is_leasing(process.process_id):  # its place was asked for, and is not there yet
+            return
         self._placement.adopt(process.process_id, _demand(record, needs), record.location.backend)
         if needs.gpus:
             self._gpus.adopt(process.process_id, needs.gpus, needs.amounts.gpu_milli)
@@ -144,6 +178,12 @@ class Places:
             self._waiting.pop(process.process_id, None)
             self._gpus.free(process.process_id)
             self._placement.release(process.process_id)
+            self._tell(process.process_id, is_given=False)
+
+
+def no_room() -> LimitExceeded:
+    """Return what is said of a command that does not wait."""
+    return LimitExceeded("no_room", "No machine has as much free as the command needs.")
 
 
 def _demand(record: ProcessRecord, needs: Needs) -> Demand:

@@ -11,6 +11,7 @@ from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.core.location import ANY, Location
 from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
+from outlive.engine.processes.places import no_room
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
 from outlive.engine.starts.placed_starts import PlacedStarts, goes_elsewhere
@@ -50,7 +51,7 @@ class AdmittedStarts:
         self._placed = placed
 
     async def start_placed(self, process: Process, command: WaitingCommand) -> None:
-        """Start a command that has just got a place; where its machine refuses it after all, it waits for another one.
+        """Start a command that has just got a place, or is about to; where it has none after all, it waits for another one.
 
         Raises:
             BackendUnavailable: `start_unanswered`: its node has not answered; the start goes on.
@@ -73,29 +74,31 @@ class AdmittedStarts:
         failed: OutliveError | None = BackendUnavailable("keeper_unavailable", _STOPPING)
         try:
             try:
+                if not await self.places.is_given(process) and not process.is_ended:
+                    raise _Moved(no_room(), was_given=False)  # noqa: TRY301 - as where its machine refuses it
                 failed = await self._ask(process, command, told)
                 self._pending.forget(process)
             except _Moved as moved:
                 async with self._pending.decision_on(process):  # a withdrawal that has begun comes first
-                    failed = await self._queue_placed(process, command, moved.error)
+                    failed = await self._queue_placed(process, command, moved)
         finally:
             if not told.done():
                 told.set_result(failed)
         return True
 
     async def _queue_placed(
-        self, process: Process, command: WaitingCommand, refusal: OutliveError
+        self, process: Process, command: WaitingCommand, moved: "_Moved"
     ) -> OutliveError | None:
         """Let a command wait for another place that was to start at once; return why it cannot, or does not."""
         if process.is_ended:
             self._pending.forget(process)
-            return refusal
+            return moved.error
         needs = process.needs
         if needs is not None and not needs.is_patient:
             self._pending.forget(process)
-            self._outcomes.never_started(process, cause=Cause.NONE, error=refusal.message)
-            return refusal
-        self._open_again(process)
+            self._outcomes.never_started(process, cause=Cause.NONE, error=moved.error.message)
+            return moved.error
+        self._open_again(process, was_given=moved.was_given)
         try:
             await self._limits.wait_in_line(process, command)
         except OutliveError as error:
@@ -104,10 +107,11 @@ class AdmittedStarts:
         self._changes.queued(process)
         return None
 
-    def _open_again(self, process: Process) -> None:
-        """Give a place back that the machine did not give."""
+    def _open_again(self, process: Process, *, was_given: bool = True) -> None:
+        """Have a process wait, and give the place back that the machine did not give; one that was asked for is still wanted."""
         self._limits.leave(process)
-        self.places.refused(process)
+        if was_given:
+            self.places.refused(process)
         process.status.queue_again()
         # Where its caller has named the place, it is described for that, and waits for that.
         is_named = process.needs is not None and bool(process.needs.node)
@@ -183,11 +187,15 @@ class AdmittedStarts:
 
 
 class _Moved(Exception):
-    """A machine did not take a command that waits for a place once more; `error` is what it said."""
+    """A command has no place after all and waits for one once more: its machine did not take it, or it was not given one.
 
-    def __init__(self, error: OutliveError) -> None:
+    `error` is what a caller hears that does not wait.
+    """
+
+    def __init__(self, error: OutliveError, *, was_given: bool = True) -> None:
         super().__init__(error.message)
         self.error = error
+        self.was_given = was_given
 
 
 def _passes(error: OutliveError) -> bool:
