@@ -206,6 +206,27 @@ def test_orders_are_repeated_for_the_next_driver_and_nothing_is_placed_without_o
     assert server.given == {"1": "n1", "2": "n1"}
 
 
+def test_what_its_node_has_not_started_gives_its_lease_back_and_is_next() -> None:
+    server = _Server("a", _Cluster({"n1": 1}))
+    server.report()
+    for name in "12":
+        server.placement.acquire(name, _cpus(1))
+    server.carry_out()
+    assert server.given == {"1": "n1"}
+    server.placement.node_changed(FleetNode(name="n1", capacity=Amounts.of(cpu=1), is_open=False))
+    del server.given["1"]
+    server.placement.put_back("1", _cpus(1))
+    assert server.placement.expects("1")
+    server.placement.acquire("3", _cpus(1))
+    server.carry_out()
+    assert not server.cluster.leases
+    assert server.placement.waiting() == ["1", "2", "3"]
+    server.placement.node_changed(FleetNode(name="n1", capacity=Amounts.of(cpu=1)))
+    server.report()
+    server.carry_out()
+    assert server.given == {"1": "n1"}
+
+
 _NAMES = st.integers(0, 30)
 
 
@@ -234,6 +255,15 @@ class LeasingServers(RuleBasedStateMachine):
             del self.wanted[which][name]
             self.servers[which].given.pop(name, None)
             self.servers[which].placement.release(name)
+
+    @rule(which=st.integers(0, 1), number=_NAMES)
+    def refuse(self, which: int, number: int) -> None:
+        """A node does not start a command that has its lease."""
+        names = sorted(self.servers[which].given)
+        if names:
+            name = names[number % len(names)]
+            del self.servers[which].given[name]
+            self.servers[which].placement.put_back(name, _cpus(self.wanted[which][name]))
 
     @rule(which=st.integers(0, 1))
     def answer(self, which: int) -> None:

@@ -66,6 +66,9 @@ class Placement(Protocol):
     def adopt(self, process_id: str, demand: Demand, node: str) -> None:
         """Count a command that runs on a node already; whether there is room for it is not asked."""
 
+    def put_back(self, process_id: str, demand: Demand) -> None:
+        """Let a command wait again that had a place, and that its node did not start: it is next among those that need the same."""
+
     def release(self, process_id: str) -> None:
         """Give a place back, or wait for none any more. Safe to repeat."""
 

@@ -12,12 +12,10 @@ from outlive.placement.contract import PlacementListener
 from outlive.placement.fleet import Demand, FleetNode
 from outlive.placement.leases import LeaseAnswer, LeaseOrder, LeaseReport
 from outlive.placement.reported_fleet import ReportedFleet
-from outlive.placement.waiting_line import WaitingLine
+from outlive.placement.waiting_line import BEFORE_ALL, WaitingLine
 
 # What is being given back counts until that is answered, under a name that is no process id.
 _GOING = "going\0"
-# Turns of commands that are put back lie before all turns of the line, which count from 1.
-_BEFORE_ALL = -(2**60)
 
 
 @dataclass(slots=True)
@@ -104,7 +102,7 @@ class LeaseTable:
     def ask(self, process_id: str, demand: Demand, *, waits: bool) -> None:
         """Order a lease for a new command where there is room; without, let it wait if it may."""
         self._count += 1
-        self._claims[process_id] = _Claim(demand, _BEFORE_ALL + self._count)
+        self._claims[process_id] = _Claim(demand, BEFORE_ALL + self._count)
         node = self.line.add(process_id, demand)
         if node is not None:
             self._lease(process_id, node)
@@ -121,7 +119,7 @@ class LeaseTable:
         self.line.remove(process_id)
         self.nodes.fleet.free(process_id)
         self.nodes.fleet.take(process_id, demand, node)
-        self._claims[process_id] = _Claim(demand, _BEFORE_ALL + self._count, node)
+        self._claims[process_id] = _Claim(demand, BEFORE_ALL + self._count, node)
         self._orders.forget(process_id)
 
     def release(self, process_id: str) -> None:
@@ -132,11 +130,24 @@ class LeaseTable:
         if self.line.remove(process_id):
             self.advance()
             return
+        self._give_back(process_id, claim.demand)
+
+    def put_back(self, process_id: str) -> None:
+        """Give the lease of a command back that its node did not start, and let it wait for another one in its turn."""
+        claim = self._claims.get(process_id)
+        if claim is None or claim.node is None:
+            return
+        claim.node = None
+        self._give_back(process_id, claim.demand)
+        self.line.put_back(process_id, claim.demand, claim.turn)
+        self.advance()
+
+    def _give_back(self, process_id: str, demand: Demand) -> None:
         node = self.nodes.fleet.free(process_id)
         number = self._orders.put(process_id)
-        self._going[process_id] = claim.demand.amounts
+        self._going[process_id] = demand.amounts
         if node is not None:
-            self.nodes.fleet.take(f"{_GOING}{number}", claim.demand, node)
+            self.nodes.fleet.take(f"{_GOING}{number}", demand, node)
 
     def connected(self) -> None:
         """The leasing side hears us again: repeat what it has not answered."""

@@ -67,6 +67,10 @@ class LeasedPlacement:
         """Count a command that runs."""
         self._table.adopt(process_id, demand, node)
 
+    def put_back(self, process_id: str, demand: Demand) -> None:  # noqa: ARG002 - the table has it
+        """Give a lease back, and let its command wait in its turn."""
+        self._table.put_back(process_id)
+
     def release(self, process_id: str) -> None:
         """Give a lease back, or ask for none any more."""
         self._table.release(process_id)

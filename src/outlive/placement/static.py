@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from outlive.placement.contract import NodeRoom, PlacementListener
 from outlive.placement.fleet import Demand, FleetNode, FleetRooms
-from outlive.placement.waiting_line import PlaceGrant, WaitingLine
+from outlive.placement.waiting_line import BEFORE_ALL, PlaceGrant, WaitingLine
 
 
 class StaticPlacement:
@@ -19,6 +19,8 @@ class StaticPlacement:
         self._fleet = FleetRooms()
         self._line = WaitingLine(self._fleet)
         self._listener: PlacementListener | None = None
+        self._turns: dict[str, int] = {}  # of all that have asked, in the order in which they did
+        self._count = 0
         for node in nodes:
             self._fleet.put(node)
 
@@ -41,6 +43,9 @@ class StaticPlacement:
         node = self._line.add(process_id, demand)
         if node is None and not waits:
             self._line.remove(process_id)
+            return None
+        self._count += 1
+        self._turns[process_id] = BEFORE_ALL + self._count
         return node
 
     def expects(self, process_id: str) -> bool:
@@ -56,8 +61,15 @@ class StaticPlacement:
         self._line.remove(process_id)
         self._fleet.take(process_id, demand, node)
 
+    def put_back(self, process_id: str, demand: Demand) -> None:
+        """Give a place back, and let its command wait in its turn."""
+        if self._fleet.free(process_id) is not None:
+            self._line.put_back(process_id, demand, self._turns.get(process_id, BEFORE_ALL))
+            self._report(self._line.advance())
+
     def release(self, process_id: str) -> None:
         """Give a place back."""
+        self._turns.pop(process_id, None)
         if self._line.remove(process_id):
             self._report(self._line.advance())
             return

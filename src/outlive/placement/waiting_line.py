@@ -18,6 +18,8 @@ from outlive.placement.fleet import Demand, FleetRooms
 # How many later commands may pass the first of its shape. Small enough that a person sees the wait end, large enough that one
 # command for a whole machine does not let a fleet of a thousand run empty.
 PATIENCE = 100
+# Turns of commands that are put back lie before all turns of the line, which count from 1.
+BEFORE_ALL = -(2**60)
 
 
 @dataclass(frozen=True, slots=True)

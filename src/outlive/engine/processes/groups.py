@@ -288,13 +288,17 @@ class ConcurrencyLimits:
         self.leave(process)
         self.places.release(process)
 
-    async def wait_in_line(self, process: Process, command: WaitingCommand) -> None:
-        """Put a command at the end of its group's line; it is on disk when this returns.
+    async def wait_in_line(
+        self, process: Process, command: WaitingCommand, *, is_first: bool = False
+    ) -> None:
+        """Put a command at the end of its group's line, or at its beginning; it is on disk when this returns.
 
         Raises:
             LimitExceeded: `disk_full`: it cannot be kept, and does not wait.
         """
-        self.rejoin(process, command)  # at once: the order of the calls is the order of the line
+        self.rejoin(
+            process, command, is_first=is_first
+        )  # at once: the order of the calls is the order of the line
         if process.needs is not None:  # it may have got a place meanwhile
             self.advance(process)
         try:

@@ -133,11 +133,16 @@ class Places:
         return self._given.get(process.process_id)
 
     def refused(self, process: Process) -> None:
-        """Give back a place that the node did not give after all: others have taken it, or it has just gone away."""
-        name = self._given.get(process.process_id)
-        if name is not None:
-            self.nodes.refused(name)
-        self.release(process)
+        """Give back a place that the node did not give after all: others have taken it, or it has just gone away.
+
+        The process waits for another one, in its turn.
+        """
+        needs, name = process.needs, self._given.pop(process.process_id, None)
+        if needs is None or name is None:
+            return
+        self._gpus.free(process.process_id)
+        self.nodes.refused(name)
+        self._placement.put_back(process.process_id, _demand(process.record, needs))
 
     def rooms(self) -> Sequence[NodeRoom]:
         """Return the machines that commands are placed on, and what is free there."""

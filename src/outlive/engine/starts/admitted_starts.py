@@ -100,7 +100,7 @@ class AdmittedStarts:
             return moved.error
         self._open_again(process, was_given=moved.was_given)
         try:
-            await self._limits.wait_in_line(process, command)
+            await self._limits.wait_in_line(process, command, is_first=True)
         except OutliveError as error:
             self._outcomes.never_started(process, cause=Cause.NONE, error=error.message)
             return error
