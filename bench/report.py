@@ -30,7 +30,7 @@ def show_section(console: Console, section: Section) -> None:
     if section.rows:
         console.print(table)
     for note in section.notes:
-        console.print(f"{section.name}: {note}", highlight=False)
+        console.print(f"{section.name}: {note}", markup=False, highlight=False)
 
 
 def _ratio(section: Section, row: Row) -> str:

@@ -1,21 +1,18 @@
 """Commands on a node of this machine: what it costs beside starting them here, and how soon a dead node is known."""
 
 import os
-import shutil
 import signal
 import statistics
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from bench import proc
-from bench.context import Bench, clean_environment
+from bench.context import Bench
 from bench.measure import Section, Unavailable, alternate
 from bench.product import Fleet, outlive_fleet
 from bench.relay import Relay
-from bench.servers import free_port
+from bench.schedulers import ray_job, slurm_step
 from bench.wire import Connection, result_of
 
 _HERE = {"backend": "local"}
@@ -29,8 +26,7 @@ _LANES: dict[str, dict[str, object]] = {
 _AT_ONCE = 50
 _STARTS = 200
 _PATIENCE_S = 30
-_RAY = "BENCH_RAY"  # the `ray` program to compare with, where it is not the one in PATH
-_JOB = ("job", "submit", "--address")
+_SCHEDULERS = {"ray job submit": ray_job, "srun": slurm_step}
 
 
 def run(bench: Bench) -> Section:
@@ -52,11 +48,11 @@ def run(bench: Bench) -> Section:
                 _streams(bench, section, fleet, label, streams=streams)
         _memory(bench, section, fleet)
         _silence(bench, section, fleet)
-    for scheduler, measure in (("ray job submit", _ray), ("srun", _slurm)):
+    for label in _SCHEDULERS:
         try:
-            measure(bench, section, scheduler)
+            _scheduled(bench, section, label)
         except Unavailable as reason:
-            section.notes.append(f"{scheduler} left out: {reason}")
+            section.notes.append(f"{label} left out: {reason}")
     section.judge("fleet_start", "placed on a node", unit="ms p50, execute to its answer")
     section.judge("fleet_cpu", "on a node", unit=_CPU, against="here")
     section.judge("fleet_memory", "server, a process on a node", unit="KB more")
@@ -194,74 +190,17 @@ def _await_state(fleet: Fleet, name: str, state: str) -> float:
     raise RuntimeError(f"the node {name} is not {state} after {_PATIENCE_S} s")
 
 
-def _ray(bench: Bench, section: Section, label: str) -> None:
-    """Time jobs of a Ray of the benchmark's own, from `ray job submit` to its end.
+def _scheduled(bench: Bench, section: Section, label: str) -> None:
+    """Time what a scheduler does with /bin/true, from the start of its client to that one's end.
 
     Raises:
-        Unavailable: There is no Ray, or it does not get ready.
+        Unavailable: It is not installed, or does not get ready.
     """
-    program = os.environ.get(_RAY) or shutil.which("ray")
-    if program is None:
-        raise Unavailable(f"not installed ({_RAY} names the program)")
-    with bench.folder() as folder:
-        ports = {name: free_port() for name in ("port", "dashboard-port", "dashboard-agent-listen-port")}
-        words = ["--head", "--block", "--disable-usage-stats", "--num-cpus=2", f"--temp-dir={folder / 'r'}"]
-        words += ["--node-ip-address=127.0.0.1", "--dashboard-host=127.0.0.1", "--include-dashboard=true"]
-        words += [f"--{name}={port}" for name, port in ports.items()]
-        # A session of its own: however it ends, nothing of it is left.
-        said = folder / "said"
-        with said.open("wb") as log:
-            head = subprocess.Popen(
-                [program, "start", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=clean_environment(),
-                start_new_session=True,
-            )
-        try:
-            submit = [program, *_JOB, f"http://127.0.0.1:{ports['dashboard-port']}", "--", "/bin/true"]
-            _until_done(lambda: _is_done(submit, folder), head, said)
-            for _ in range(bench.pick(5, 2)):
-                bench.say(f"fleet: {label}")
-                begun = time.perf_counter()
-                if not _is_done(submit, folder):
-                    raise RuntimeError("a job of Ray failed")
-                took_ms = (time.perf_counter() - begun) * 1e3
-                section.add(
-                    label, "ms p50, execute to the completion", value=took_ms, note="its client included"
-                )
-        finally:
-            head.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                head.wait(20)
-            for pid in proc.in_session(head.pid):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            head.wait()
-
-
-def _is_done(words: list[str], folder: Path) -> bool:
-    done = subprocess.run(
-        words, cwd=folder, capture_output=True, timeout=120, check=False, env=clean_environment()
-    )
-    return done.returncode == 0
-
-
-def _until_done(is_done: Callable[[], bool], head: subprocess.Popen[bytes], said: Path) -> None:
-    deadline = time.monotonic() + 4 * _PATIENCE_S
-    while time.monotonic() < deadline and head.poll() is None:
-        if is_done():
-            return
-        time.sleep(1)
-    lines = said.read_text(errors="replace").strip().splitlines()
-    raise Unavailable(f"it did not get ready: {lines[-1] if lines else 'it said nothing'}")
-
-
-def _slurm(_bench: Bench, _section: Section, _label: str) -> None:
-    missing = [name for name in ("srun", "slurmctld", "slurmd", "munged") if shutil.which(name) is None]
-    if missing:
-        raise Unavailable(f"{', '.join(missing)} not installed (Debian: slurm-wlm, munge)")
-    raise Unavailable(
-        "a controller is not set up by this benchmark: it wants root, cgroups and an identity of its own"
-    )
+    with _SCHEDULERS[label](bench) as command:
+        for _ in range(bench.pick(5, 2)):
+            bench.say(f"fleet: {label}")
+            begun = time.perf_counter()
+            if not command.run():
+                raise RuntimeError(f"{label} failed")
+            took_ms = (time.perf_counter() - begun) * 1e3
+            section.add(label, "ms p50, execute to the completion", value=took_ms, note="its client included")
