@@ -7,16 +7,18 @@ processor time, how long commands of each kind waited, how often the first of a 
 
 import argparse
 import heapq
+import itertools
 import random
 import resource
 import statistics
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from outlive.core.needs import Amounts
 from outlive.placement.fleet import Demand, FleetNode, FleetRooms
-from outlive.placement.waiting_line import WaitingLine
+from outlive.placement.waiting_line import PATIENCE, WaitingLine
 
 _GB = 2**30
 _CPUS = 16
@@ -70,75 +72,117 @@ def _processor_s(kinds: tuple[CommandKind, ...]) -> float:
     return sum(kind.percent / 100 * kind.mean_s * kind.demand.amounts.cpu_milli / 1000 for kind in kinds)
 
 
-def simulate(nodes: int, commands: int, *, load: float, seed: int) -> dict[str, object]:
-    """Run so many commands over so many nodes, and return what was seen.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One moment: a command has come, or another one has ended, and these were placed because of that.
 
-    Args:
-        nodes: How many machines.
-        commands: How many commands come.
-        load: Processor time that is asked for, as a share of what the fleet has.
-        seed: Of what is drawn.
+    Attributes:
+        at_s: When, on the fleet's own clock.
+        came: The command that came; None: one has ended.
+        ended: The command that has ended; None: one came.
+        placed: Commands with their nodes, in the order in which they were placed.
+        waiting: How many wait afterwards.
     """
-    drawn = random.Random(seed)  # noqa: S311 - no secret
-    fleet = _fleet(nodes)
-    line = WaitingLine(fleet)
-    pause_s = _processor_s(_KINDS) / (nodes * _CPUS * load)
-    kinds = drawn.choices(_KINDS, [kind.percent for kind in _KINDS], k=commands)
-    durations = [drawn.expovariate(1 / kind.mean_s) for kind in kinds]
-    ends: list[tuple[float, int]] = []
+
+    at_s: float
+    came: int | None = None
+    ended: int | None = None
+    placed: tuple[tuple[int, str], ...] = ()
+    waiting: int
+
+
+class Simulation:
+    """Commands that come to a fleet and end there. They are known by their numbers, in the order in which they come.
+
+    Attributes:
+        kinds: The kind of each command.
+        fleet: The nodes.
+        line: What waits.
+        busy_s: Processor time that placement has taken until now.
+    """
+
+    def __init__(
+        self, nodes: int, commands: int, *, load: float, seed: int, patience: int = PATIENCE
+    ) -> None:
+        """Draw what comes, and how long each runs.
+
+        Args:
+            nodes: How many machines.
+            commands: How many commands come.
+            load: Processor time that is asked for, as a share of what the fleet has.
+            seed: Of what is drawn.
+            patience: How many may pass the first of its kind.
+        """
+        drawn = random.Random(seed)  # noqa: S311 - no secret
+        pause_s = _processor_s(_KINDS) / (nodes * _CPUS * load)
+        self.kinds = drawn.choices(_KINDS, [kind.percent for kind in _KINDS], k=commands)
+        self._durations = [drawn.expovariate(1 / kind.mean_s) for kind in self.kinds]
+        self._pauses = [drawn.expovariate(1 / pause_s) for _ in self.kinds]
+        self.fleet = _fleet(nodes)
+        self.line = WaitingLine(self.fleet, patience=patience)
+        self.busy_s = 0.0
+
+    def steps(self) -> Iterator[Step]:
+        """Run it, once: yield what happens, until no command runs any more."""
+        ends: list[tuple[float, int]] = []
+        arrivals = zip(itertools.accumulate(self._pauses), range(len(self.kinds)), strict=True)
+        arrival = next(arrivals, None)
+        while arrival is not None or ends:
+            placed: tuple[tuple[int, str], ...]
+            begun = time.process_time()
+            if arrival is not None and (not ends or arrival <= ends[0]):
+                at_s, came = arrival
+                node = self.line.add(str(came), self.kinds[came].demand)
+                placed = () if node is None else ((came, node),)
+                arrival = next(arrivals, None)
+                step = Step(at_s=at_s, came=came, placed=placed, waiting=len(self.line))
+            else:
+                at_s, ended = heapq.heappop(ends)
+                freed = self.fleet.free(str(ended))
+                grants = self.line.advance(freed) if len(self.line) else ()
+                placed = tuple((int(one.process_id), one.node) for one in grants)
+                step = Step(at_s=at_s, ended=ended, placed=placed, waiting=len(self.line))
+            self.busy_s += time.process_time() - begun
+            for number, _ in step.placed:
+                heapq.heappush(ends, (at_s + self._durations[number], number))
+            yield step
+
+
+def simulate(nodes: int, commands: int, *, load: float, seed: int) -> dict[str, object]:
+    """Run so many commands over so many nodes, and return what was seen (see `Simulation`)."""
+    simulation = Simulation(nodes, commands, load=load, seed=seed)
+    kinds = simulation.kinds
     came = [0.0] * commands
     waited: dict[str, list[float]] = {kind.name: [] for kind in _KINDS}
-    now, longest, decisions, busy_s = 0.0, 0, 0, 0.0
-    running, used, used_until = (
-        0,
-        0.0,
-        0.0,
-    )  # thousandths of a processor; processor seconds until the last one came
-
-    def begin(number: int) -> None:
-        nonlocal running
-        running += kinds[number].demand.amounts.cpu_milli
-        waited[kinds[number].name].append(now - came[number])
-        heapq.heappush(ends, (now + durations[number], number))
-
-    next_at, number = drawn.expovariate(1 / pause_s), 0
-    while number < commands or ends:
-        is_new = number < commands and (not ends or next_at <= ends[0][0])
-        following = next_at if is_new else ends[0][0]
-        if number < commands:
-            used, used_until = used + running / 1000 * (following - now), following
-        now = following
-        if is_new:
-            came[number] = now
-            begun = time.process_time()
-            node = line.add(str(number), kinds[number].demand)
-            busy_s += time.process_time() - begun
-            decisions += 1
-            if node is not None:
-                begin(number)
-            number += 1
-            next_at += drawn.expovariate(1 / pause_s)
-        else:
-            _, ended = heapq.heappop(ends)
-            running -= kinds[ended].demand.amounts.cpu_milli
-            begun = time.process_time()
-            freed = fleet.free(str(ended))
-            grants = line.advance(freed) if len(line) else []
-            busy_s += time.process_time() - begun
-            decisions += len(grants)
-            for grant in grants:
-                begin(int(grant.process_id))
-        longest = max(longest, len(line))
+    now, longest, decisions, arrived = 0.0, 0, 0, 0
+    running = 0  # thousandths of a processor
+    used, used_until = 0.0, 0.0  # processor seconds, until the last one came
+    for step in simulation.steps():
+        if arrived < commands:
+            used, used_until = used + running / 1000 * (step.at_s - now), step.at_s
+        now = step.at_s
+        longest = max(longest, step.waiting)
+        decisions += (step.came is not None) + (step.ended is not None) * len(step.placed)
+        if step.came is not None:
+            came[step.came] = now
+            arrived += 1
+        if step.ended is not None:
+            running -= kinds[step.ended].demand.amounts.cpu_milli
+        for number, _ in step.placed:
+            running += kinds[number].demand.amounts.cpu_milli
+            waited[kinds[number].name].append(now - came[number])
     return {
         "commands": commands,
         "nodes": nodes,
-        "decisions per second of processor time": round(decisions / busy_s),
-        "microseconds of processor time a command": round(busy_s / commands * 1e6),
+        "decisions per second of processor time": round(decisions / simulation.busy_s),
+        "microseconds of processor time a command": round(simulation.busy_s / commands * 1e6),
         "longest line": longest,
         "virtual hours": round(now / 3600, 1),
         "processors busy until the last came, of 100": round(100 * used / (used_until * nodes * _CPUS)),
         "seconds waited (median, most)": {
-            name: (round(statistics.median(times)), round(max(times))) for name, times in waited.items()
+            name: (round(statistics.median(times)), round(max(times)))
+            for name, times in waited.items()
+            if times
         },
         "MB of memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
