@@ -110,6 +110,18 @@ def test_a_place_is_given_once_its_lease_is_there() -> None:
     assert not server.orders, "to ask again changes nothing"
 
 
+def test_what_is_refused_or_runs_after_all_keeps_no_node_from_the_next() -> None:
+    server = _Server("a", _Cluster({"n1": 2}))
+    server.report()
+    server.placement.acquire("1", _cpus(1))
+    assert server.placement.acquire("2", _cpus(2), waits=False) is None
+    assert server.placement.acquire("3", _cpus(2)) is None, "it keeps the other processor"
+    assert server.placement.acquire("4", _cpus(1)) is None
+    server.placement.adopt("3", _cpus(2), "gone")
+    server.carry_out()
+    assert server.given == {"1": "n1", "4": "n1"}
+
+
 def test_what_another_server_has_taken_is_seen_and_waited_for() -> None:
     cluster = _Cluster({"n1": 2})
     one, other = _Server("a", cluster), _Server("b", cluster)

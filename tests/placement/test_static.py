@@ -1,4 +1,4 @@
-"""Places that this server counts alone: what a node does not start keeps its turn."""
+"""Places that this server counts alone: what a node does not start keeps its turn, and what does not wait keeps no machine."""
 
 from outlive.core.needs import Amounts
 from outlive.placement.fleet import Demand, FleetNode
@@ -51,3 +51,50 @@ def test_what_is_withdrawn_after_its_node_has_refused_it_leaves_nothing() -> Non
     assert placement.waiting() == []
     placement.node_changed(_node("n1", cpus=1))
     assert placement.acquire("b", _ONE) == "n1"
+
+
+def _cpus(count: int) -> Demand:
+    return Demand(amounts=Amounts(cpu_milli=count * 1000))
+
+
+def _counted(*cpus: int) -> tuple[StaticPlacement, _Granted]:
+    nodes = [
+        FleetNode(name=f"n{number}", capacity=Amounts(cpu_milli=cpu * 1000))
+        for number, cpu in enumerate(cpus)
+    ]
+    placement, granted = StaticPlacement(nodes), _Granted()
+    placement.begin(granted)
+    return placement, granted
+
+
+def test_a_command_that_would_not_wait_keeps_no_machine_when_it_was_refused() -> None:
+    placement, _ = _counted(2)
+    assert placement.acquire("1", _cpus(1)) == "n0"
+    assert placement.acquire("2", _cpus(2), waits=False) is None
+    assert not placement.expects("2")
+    assert placement.acquire("3", _cpus(1)) == "n0", "one processor is free, and nothing waits for it"
+    placement.release("1")
+    placement.release("3")
+    assert placement.acquire("4", _cpus(2)) == "n0"
+
+
+def test_a_command_that_would_not_wait_takes_no_turn_of_another() -> None:
+    placement, granted = _counted(2)
+    placement.acquire("1", _cpus(1))
+    assert placement.acquire("2", _cpus(2)) is None
+    assert placement.acquire("3", _cpus(1), waits=False) is None, "the free one is kept for the second"
+    placement.release("1")
+    assert granted.places == [("2", "n0")]
+
+
+def test_a_command_that_runs_after_all_keeps_no_machine_any_more() -> None:
+    """A node has started it before it could be asked: its turn goes to the next."""
+    placement, granted = _counted(2, 2)
+    placement.acquire("1", _cpus(1))
+    placement.acquire("2", _cpus(2))
+    assert placement.acquire("3", _cpus(2)) is None
+    assert placement.acquire("4", _cpus(1)) is None, "n0 has room, which is kept for the third"
+    placement.adopt("3", _cpus(1), "n2")
+    assert granted.places == [("4", "n0")]
+    placement.release("4")
+    assert placement.acquire("5", _cpus(1)) == "n0"

@@ -130,11 +130,26 @@ class Lines(RuleBasedStateMachine):
         self.count += 1
         name = str(self.count)
         self.needs[name] = cpu
+        may = not self.order and self.fleet.choose(_cpus(cpu)) is not None
         node = self.line.add(name, _cpus(cpu))
         if node is None:
+            assert not may, "nothing waits, and a node has room"
             self.order.append(name)
         else:
             self._granted(name, node)
+
+    @rule(cpu=st.integers(1, 4))
+    def start_now(self, cpu: int) -> None:
+        """A command comes that does not wait."""
+        self.count += 1
+        name = str(self.count)
+        self.needs[name] = cpu
+        may = not self.order and self.fleet.choose(_cpus(cpu)) is not None
+        node = self.line.add(name, _cpus(cpu), waits=False)
+        if node is not None:
+            self._granted(name, node)
+        else:
+            assert not may, "nothing waits, and a node has room"
 
     @rule(which=st.integers(0))
     def end(self, which: int) -> None:

@@ -103,11 +103,10 @@ class LeaseTable:
         """Order a lease for a new command where there is room; without, let it wait if it may."""
         self._count += 1
         self._claims[process_id] = _Claim(demand, BEFORE_ALL + self._count)
-        node = self.line.add(process_id, demand)
+        node = self.line.add(process_id, demand, waits=waits)
         if node is not None:
             self._lease(process_id, node)
         elif not waits:
-            self.line.remove(process_id)
             del self._claims[process_id]
 
     def adopt(self, process_id: str, demand: Demand, node: str) -> None:
@@ -116,11 +115,13 @@ class LeaseTable:
         if claim is not None and claim.node == node:
             return
         self._count += 1
-        self.line.remove(process_id)
+        has_waited = self.line.remove(process_id)
         self.nodes.fleet.free(process_id)
         self.nodes.fleet.take(process_id, demand, node)
         self._claims[process_id] = _Claim(demand, BEFORE_ALL + self._count, node)
         self._orders.forget(process_id)
+        if has_waited:
+            self.advance()
 
     def release(self, process_id: str) -> None:
         """Give a lease back; its room counts as taken until that is answered."""

@@ -40,9 +40,8 @@ class StaticPlacement:
         known = self._fleet.node_of(process_id)
         if known is not None or process_id in self._line:
             return known
-        node = self._line.add(process_id, demand)
+        node = self._line.add(process_id, demand, waits=waits)
         if node is None and not waits:
-            self._line.remove(process_id)
             return None
         self._count += 1
         self._turns[process_id] = BEFORE_ALL + self._count
@@ -58,8 +57,10 @@ class StaticPlacement:
 
     def adopt(self, process_id: str, demand: Demand, node: str) -> None:
         """Count a command that runs."""
-        self._line.remove(process_id)
+        has_waited = self._line.remove(process_id)
         self._fleet.take(process_id, demand, node)
+        if has_waited:
+            self._report(self._line.advance())
 
     def put_back(self, process_id: str, demand: Demand) -> None:
         """Give a place back, and let its command wait in its turn."""

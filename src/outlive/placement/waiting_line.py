@@ -67,14 +67,16 @@ class WaitingLine:
         """Return whether a command waits."""
         return process_id in self._shape_of
 
-    def add(self, process_id: str, demand: Demand) -> str | None:
-        """Return the node of a new command, or None: it waits at the end of the line."""
+    def add(self, process_id: str, demand: Demand, *, waits: bool = True) -> str | None:
+        """Return the node of a new command, or None: it waits at the end of the line, or (without `waits`) is not in it at all."""
         if demand not in self._blocked:
             node = self._fleet.choose(demand, without=self._kept)
             if node is not None:
                 self._fleet.take(process_id, demand, node)
                 self._pass(self._last + 1)
                 return node
+        if not waits:
+            return None
         self._last += 1
         shape = self._shapes.setdefault(demand, _Shape(demand))
         shape.waiting.append((self._last, process_id))
@@ -90,7 +92,10 @@ class WaitingLine:
         self._shape_of[process_id] = shape
 
     def remove(self, process_id: str) -> bool:
-        """Take a command out that does not want to run any more; return whether it waited. `advance` may place others then."""
+        """Take a command out that does not want to run any more; return whether it waited.
+
+        What it has kept stays kept until `advance`, which has to follow: others may be placed there.
+        """
         shape = self._shape_of.pop(process_id, None)
         if shape is None:
             return False
