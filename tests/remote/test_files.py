@@ -19,7 +19,7 @@ from outlive.client import (
 )
 from outlive.core.file_words import PIECE_BYTES
 from tests.files.trees import make_tree, state_of, sum_of
-from tests.remote.pairs import Pair, a_token, wait_until
+from tests.remote.pairs import Pair, a_token, output_of, wait_until
 from tests.support.server import OutliveServer, outlive_command, run_outlive
 
 _ENDS = ("", "local:", "far:")
@@ -46,6 +46,20 @@ def test_a_process_names_the_machine_and_the_folder_where_it_runs(near: Client, 
     process.wait(20)
     near.files.copy(f"{process.process_id}:result.txt", f"{tmp_path}/here.txt")
     assert (tmp_path / "here.txt").read_text() == "done"
+
+
+def test_a_process_that_began_where_its_node_lets_it_has_its_files_there(
+    near: Client, tmp_path: Path
+) -> None:
+    """No folder was named, or one below the node's own: that is where its server runs, and not the home folder."""
+    process = near.start("pwd", backend="far")
+    process.wait(20)
+    way = os.path.relpath(tmp_path, output_of(process)[0].decode().strip())
+    below = near.start("true", backend="far", cwd=way)
+    (tmp_path / "old.txt").write_text("old")
+    near.files.copy(tmp_path / "old.txt", f"{process.process_id}:{way}/there.txt")
+    near.files.copy(f"{below.process_id}:there.txt", tmp_path / "here.txt")
+    assert (tmp_path / "here.txt").read_text() == "old"
 
 
 def test_a_place_that_there_is_not_is_said(near: Client, tmp_path: Path) -> None:

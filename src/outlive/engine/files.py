@@ -67,6 +67,15 @@ class FileNodes(Protocol):
         """Return a node's answer to a method about files; the bytes of a piece are its member `data`."""
 
 
+@dataclass(frozen=True, slots=True)
+class _CopyPlace:
+    """A machine and a path there: absolute, or below the home folder or (`process_id`) the process's folder, as the node knows them."""
+
+    location: Location
+    path: str
+    process_id: str = ""
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class _OpenCopy:
     """One open copy: here it has a root, on a node the name that the node has given it."""
@@ -131,7 +140,8 @@ class Copies:
 
     async def _admitted(self, by: Owner, asked: FileOpen) -> Members:
         """Open one for which there is room (see `open`)."""
-        location, path = await self._place(by, asked)
+        place = await self._place(by, asked)
+        location, path = place.location, place.path
         details = {
             "direction": "to" if asked.write else "from",
             "place": location.backend,
@@ -139,7 +149,7 @@ class Copies:
         }
         await self._lines.check_copy(path, location.backend, by, write=asked.write)
         try:
-            opened, entry = await self._opened(by, asked, location, path, details)
+            opened, entry = await self._opened(by, asked, place, details)
         except OutliveError as error:
             self._publish("copy", by, details, error)
             raise
@@ -190,14 +200,14 @@ class Copies:
             self._close(name)
         self._threads.close()
 
-    async def _place(self, by: Owner, asked: FileOpen) -> tuple[Location, str]:
-        """Return the machine that is meant, and the path there, absolute unless a node knows its own home folder."""
+    async def _place(self, by: Owner, asked: FileOpen) -> _CopyPlace:
+        """Return the machine that is meant, and the path there."""
         if not asked.path and asked.place == LOCAL:
-            return _at(LOCAL), wire_name(self._home)
+            return _CopyPlace(_at(LOCAL), wire_name(self._home))
         if asked.place == LOCAL:
-            return _at(LOCAL), wire_name(os.path.join(self._home, name_bytes(asked.path)))
+            return _CopyPlace(_at(LOCAL), wire_name(os.path.join(self._home, name_bytes(asked.path))))
         if asked.place in self._nodes.states():
-            return _at(asked.place), asked.path
+            return _CopyPlace(_at(asked.place), asked.path)
         asker = Asker(principal=by.principal, project=asked.project, connection_id=by.connection_id)
         try:
             process = await self._lookup.find(asked.place, asker)
@@ -212,18 +222,17 @@ class Copies:
         if location.kind == "container":
             hint = "Mount a folder into the container, and copy from or to that on this machine."
             raise InvalidRequest("invalid_params", "Files in containers are not copied.", hint=hint)
-        return location, wire_name(os.path.join(folder, name_bytes(asked.path)))
+        if location.backend != LOCAL and not os.path.isabs(folder):
+            # Its caller has named no folder, or one below the node's own: the node knows which, and the process by the same id.
+            return _CopyPlace(location, asked.path, process.process_id)
+        return _CopyPlace(location, wire_name(os.path.join(folder, name_bytes(asked.path))))
 
     async def _opened(
-        self,
-        by: Owner,
-        asked: FileOpen,
-        location: Location,
-        path: str,
-        details: Mapping[str, str | int | bool],
+        self, by: Owner, asked: FileOpen, place: _CopyPlace, details: Mapping[str, str | int | bool]
     ) -> tuple[_OpenCopy, Members | None]:
+        location, path = place.location, place.path
         if location.backend != LOCAL:
-            params = {"path": path, "place": LOCAL, "write": asked.write}
+            params = {"path": path, "place": place.process_id or LOCAL, "write": asked.write}
             answer = await self._nodes.ask_files(location.backend, METHOD_OF[FileOpen], params, b"")
             opened = _OpenCopy(
                 by=by,
