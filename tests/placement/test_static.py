@@ -16,6 +16,9 @@ class _Granted:
     def granted(self, process_id: str, node: str) -> None:
         self.places.append((process_id, node))
 
+    def put_back(self, process_id: str) -> None:
+        raise AssertionError(f"a place that was found is there at once: {process_id}")
+
 
 def _node(name: str, *, cpus: int = 2, is_open: bool = True) -> FleetNode:
     return FleetNode(name=name, capacity=Amounts.of(cpu=cpus), is_open=is_open)
