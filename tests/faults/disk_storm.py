@@ -26,7 +26,7 @@ from outlive.keeper.common.files import is_written
 from tests.faults.judging import Report, check_audit, check_folder, check_logs, leaks
 from tests.faults.killing import Hand
 from tests.faults.plans import Planner
-from tests.faults.server_storm import Viewer
+from tests.faults.viewers import Viewer
 from tests.faults.walls import READABLE, Walls
 from tests.keeper.client import until
 from tests.keeper.disks import fill_up, read_only, small_disk, take_inodes
