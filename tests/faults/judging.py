@@ -48,7 +48,7 @@ def check_folder(house: House, process_id: str, plan: Plan) -> list[str]:
     for stream in ("out", "err"):
         path = house.folder(process_id) / stream
         size, digest = plan.digest(stream)
-        if stream == "err" and not path.exists():  # it is made with the first bytes
+        if not path.exists():  # it is made with the first bytes
             path = Path(os.devnull)
         with path.open("rb") as file:
             found = (os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())

@@ -19,7 +19,10 @@ _SIGNALS = (1, 2, 9, 10, 12, 13, 14, 15)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One command: what it writes, how, and how it ends (an exit code, or minus a signal)."""
+    """One command: what it writes, how, and how it ends (an exit code, or minus a signal).
+
+    Where `begun` names a file, each start of it writes a line there.
+    """
 
     seed: str
     kind: str
@@ -32,6 +35,7 @@ class Plan:
     end: int
     profile: Profile = Profile.OPEN
     isolation: Isolation | None = None
+    begun: str = ""
 
     @property
     def walls(self) -> str:
@@ -49,6 +53,7 @@ class Plan:
             "piece": self.piece,
             "pause_s": self.pause_s,
             "end": self.end,
+            "begun": self.begun,
         }
         return (PYTHON, "-I", "-S", _WRITER, json.dumps(document))
 
@@ -70,11 +75,21 @@ class Planner:
 
     Half of the commands run in a profile where there are any; a source of numbers of its own decides, so that what a seed
     lets a command write does not depend on the machine. With `has_containers` the other half runs in containers, a few in one
-    of their own.
+    of their own. `share` of the output that is written at full speed is for storms of many commands; `begun` as in `Plan`.
     """
 
-    def __init__(self, seed: int, *, profiles: Sequence[Profile] = (), has_containers: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        profiles: Sequence[Profile] = (),
+        has_containers: bool = False,
+        share: float = 1.0,
+        begun: str = "",
+    ) -> None:
         """Begin with a seed."""
+        self._share = share
+        self._begun = begun
         self._has_containers = has_containers
         self._random = random.Random(f"plans/{seed}")
         self._walls = random.Random(f"walls/{seed}")
@@ -102,6 +117,8 @@ class Planner:
             "brief": (chosen.randint(0, 200), chosen.choice([0, 0, 40]), 50, 0.0),
         }
         out, err, piece, pause_s = sizes[kind]
+        if kind not in {"paced", "brief"}:
+            out, err = round(out * self._share), round(err * self._share)
         isolation = self._isolation()
         return Plan(
             seed=f"{self._seed}/{number}",
@@ -115,6 +132,7 @@ class Planner:
             end=end,
             profile=self._profile() if isolation is None else Profile.OPEN,
             isolation=isolation,
+            begun=self._begun,
         )
 
     def _isolation(self) -> Isolation | None:

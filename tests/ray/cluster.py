@@ -50,9 +50,9 @@ class RayCluster:
     Use as a context manager: leaving it ends everything that it has started.
     """
 
-    def __init__(self) -> None:
-        """Describe it; its folder has a short path: sockets lie in it."""
-        self._folder = open_folder_of_run()
+    def __init__(self, folder: Path | None = None) -> None:
+        """Describe it; its folder, one of the run of tests by default, is made for it and has a short path: sockets lie in it."""
+        self._folder = open_folder_of_run() if folder is None else folder
         self._port = free_port()
         self._started: list[subprocess.Popen[bytes]] = []
         self._sessions: dict[str, int] = {}  # POSIX sessions, by the name of the node
