@@ -4,12 +4,14 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, LimitExceeded
+from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.lifecycle import State
 from outlive.core.needs import Amounts, Needs
 from outlive.engine import Engine, Process
@@ -155,6 +157,30 @@ async def test_a_killed_server_costs_neither_turn_nor_place(own_house: House, tm
             assert one.record.exit_code == 0
             assert await output_of(one) == (b"", b"")
     assert sorted(_ran(tmp_path)) == ["0", "1", "2", "3", "4"]
+
+
+async def test_what_waits_keeps_its_order_over_a_restart_whatever_ids_its_callers_have_made(
+    own_house: House, tmp_path: Path
+) -> None:
+    """The clock of the caller that came first is an hour ahead, that of the next one an hour late."""
+    gate = Gate(tmp_path / "gate")
+    hour_ns = 3600 * 10**9
+    ids = [
+        new_process_id(time.time_ns() + ahead_ns, os.urandom(RANDOM_BYTES))
+        for ahead_ns in (hour_ns, -hour_ns)
+    ]
+    async with an_engine(own_house.state_dir, placement=two_processors()) as engine:
+        await _start(engine, gate, _needs(2))
+        for one in ids:
+            await engine.starts.start(Command(line="true", needs=_needs(2)), owner=ME, process_id=one)
+        assert engine.placement.waiting() == ids
+    async with an_engine(own_house.state_dir, placement=two_processors()) as engine:
+        await engine.queries.known()
+        await poll_until(lambda: len(engine.placement.waiting()) == 2)
+        assert engine.placement.waiting() == ids
+        gate.open()
+        for one in ids:
+            await engine.queries.wait(await engine.queries.find(one))
 
 
 def _ran(folder: Path) -> list[str]:

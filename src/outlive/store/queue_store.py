@@ -20,7 +20,7 @@ from outlive.core.identity import ProcessId, is_process_id
 from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.lifecycle import Cause
 from outlive.protocols.frames import COPIED, WITHDRAWN, ExitRecord, encode_exit
-from outlive.protocols.keeper import CauseCode
+from outlive.protocols.keeper import CauseCode, decode_spec
 from outlive.store.retention import SpentIds
 
 GroupKey = tuple[str, str]  # principal, name: groups of the same name belong to each principal separately
@@ -73,7 +73,8 @@ class QueueStore:
     def open(self) -> tuple[list[WaitingCommand], dict[GroupKey, int]]:
         """Return the waiting commands in the order of their turns, and the limits; a damaged file is left alone and ignored.
 
-        That is oldest first, but for those that were moved: they are where they were put, and what came later is behind them.
+        That is oldest first by this server's clock, whatever clock their callers have made their ids by, but for those that were
+        moved: they are where they were put, and what came later is behind them.
         """
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self.spent.open()
@@ -94,7 +95,9 @@ class QueueStore:
                 waiting.append(_decode(process_id, _read(f"{self._folder}/{name}")))
                 self.spent.add(process_id)  # an earlier version has not done so
         turns = {name: turn for turn, name in enumerate(self._order())}
-        waiting.sort(key=lambda one: (turns.get(one.process_id, len(turns)), one.process_id))
+        waiting.sort(
+            key=lambda one: (turns.get(one.process_id, len(turns)), _created_ns(one), one.process_id)
+        )
         return waiting, self._limits()
 
     def put(self, command: WaitingCommand) -> None:
@@ -199,6 +202,14 @@ def _give_place(made: str, place: str) -> None:
         if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
             raise _PlaceTaken from None
         raise
+
+
+def _created_ns(command: WaitingCommand) -> int:
+    """Return when a command was asked for; 0 where its spec does not say it, or is of a later version."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        created_ns = decode_spec(command.spec, with_command=False).meta.get("created_ns")
+        return created_ns if isinstance(created_ns, int) else 0
+    return 0
 
 
 def _decode(process_id: ProcessId, raw: bytes) -> WaitingCommand:
