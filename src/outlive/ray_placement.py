@@ -58,8 +58,8 @@ class RayDriver:
         return await self._found.get()
 
     def send(self, order: LeaseOrder) -> None:
-        """Send an order to the driver that runs now."""
-        if self._writer is not None:
+        """Send an order to the driver that runs now; it is lost where that has died, which `run` may be about to notice."""
+        if self._writer is not None and not self._writer.is_closing():
             self._writer.write(line(order))
 
     async def run(self, table: LeaseTable) -> None:
