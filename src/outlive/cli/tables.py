@@ -153,7 +153,7 @@ def describe(info: ProcessInfo) -> str:
         ("error", info.error),
         ("hint", info.hint),
         ("pid", info.pid),
-        ("folder", info.cwd),
+        ("folder", info.cwd or None),  # "": it began where its node lets commands begin
         ("shell", info.shell),
         ("created", _moment(info.created_at)),
         ("started", _moment(info.started_at)),

@@ -64,7 +64,7 @@ def refusal(error: Exception) -> Exception:
         return AccessDenied(
             "foreign_host",
             f"The server's certificate does not count: {error.verify_message or error.reason}.",
-            hint="Check the address; ca_file names the authority where it is none of the system's.",
+            hint="Check the address; ca_file (on the command line --ca, --node-ca) names the authority where it is none of the system's.",
         )
     if isinstance(error, InvalidStatus):
         return refused(error.response.status_code, bytes(error.response.body or b""))

@@ -45,7 +45,7 @@ def cp(*, source: str, target: str, compare: bool, server: ServerFlags) -> int:
     else:
         for one in done.left_out:
             show_error(one.error, word=one.name)
-        said = f"{done.files} files copied ({shown_size(done.sent_bytes)})"
+        said = f"{done.files} file{'s' * (done.files != 1)} copied ({shown_size(done.sent_bytes)})"
         kept = f", {done.kept} there already" if done.kept else ""
         left = f", {len(done.left_out)} left out" if done.left_out else ""
         say(f"{plain(done.target)}: {said}{kept}{left}")

@@ -114,7 +114,12 @@ def _example_block(examples: Sequence[tuple[str, str]]) -> str:
             f"  {line.ljust(width)}  # {purpose}" if purpose else f"  {line}" for line, purpose in examples
         ]
     else:
-        lines = [text for line, purpose in examples for text in (f"  # {purpose}", f"  {line}")]
+        lines = [
+            text
+            for line, purpose in examples
+            for text in (f"  # {purpose}" if purpose else "", f"  {line}")
+            if text
+        ]
     return "\n".join(["Examples:", *lines])
 
 

@@ -123,7 +123,9 @@ def drain(*, name: str, server: ServerFlags) -> int:
         show_json(dict(found))
     else:
         placed = _room(found, name).get("placed", 0)
-        say(f"{name} takes no more commands; {placed} that were placed there go on.")
+        words = {0: "none was placed there", 1: "one that was placed there goes on"}
+        rest = words.get(placed, f"{placed} that were placed there go on")
+        say(f"{name} takes no more commands; {rest}.")
     return 0
 
 
