@@ -33,7 +33,7 @@ class StaticPlacement:
     def begin(self, listener: PlacementListener) -> None:
         """Report to a listener from now on; what can be placed among those that have asked before is placed now."""
         self._listener = listener
-        self._report(self._line.advance())
+        _report(self._listener, self._line.advance())
 
     def acquire(self, process_id: str, demand: Demand, *, waits: bool = True) -> str | None:
         """Return a command's node, or let it wait (see `Placement.acquire`)."""
@@ -60,23 +60,23 @@ class StaticPlacement:
         has_waited = self._line.remove(process_id)
         self._fleet.take(process_id, demand, node)
         if has_waited:
-            self._report(self._line.advance())
+            _report(self._listener, self._line.advance())
 
     def put_back(self, process_id: str, demand: Demand) -> None:
         """Give a place back, and let its command wait in its turn."""
         if self._fleet.free(process_id) is not None:
             self._line.put_back(process_id, demand, self._turns.get(process_id, BEFORE_ALL))
-            self._report(self._line.advance())
+            _report(self._listener, self._line.advance())
 
     def release(self, process_id: str) -> None:
         """Give a place back."""
         self._turns.pop(process_id, None)
         if self._line.remove(process_id):
-            self._report(self._line.advance())
+            _report(self._listener, self._line.advance())
             return
         node = self._fleet.free(process_id)
         if node is not None and len(self._line):
-            self._report(self._line.advance(node))
+            _report(self._listener, self._line.advance(node))
 
     def is_possible(self, demand: Demand) -> bool:
         """Return whether some node could run it."""
@@ -85,12 +85,12 @@ class StaticPlacement:
     def node_changed(self, node: FleetNode) -> None:
         """Add a node, or take over what has changed of one."""
         self._fleet.put(node)
-        self._report(self._line.advance())
+        _report(self._listener, self._line.advance())
 
     def node_removed(self, name: str) -> None:
         """Forget a node."""
         self._fleet.remove(name)
-        self._report(self._line.advance())
+        _report(self._listener, self._line.advance())
 
     def rooms(self) -> list[NodeRoom]:
         """Return the nodes and what is taken of them, to be shown."""
@@ -107,9 +107,10 @@ class StaticPlacement:
         """Return the ids of what waits, the next first."""
         return self._line.waiting
 
-    def _report(self, grants: Iterable[PlaceGrant]) -> None:
-        if self._listener is None:
-            # Nothing hears of it yet: what was placed is known to `acquire`, which is asked again.
-            return
-        for grant in grants:
-            self._listener.granted(grant.process_id, grant.node)
+
+def _report(listener: PlacementListener | None, grants: Iterable[PlaceGrant]) -> None:
+    if listener is None:
+        # Nothing hears of it yet: what was placed is known to `acquire`, which is asked again.
+        return
+    for grant in grants:
+        listener.granted(grant.process_id, grant.node)

@@ -47,19 +47,14 @@ class Places:
     def granted(self, process_id: str, node: str) -> None:
         """Take a place over for a command that waits (see `PlacementListener`)."""
         self._given[process_id] = node
-        self._tell(process_id, is_given=True)
+        _tell(self._leasing.get(process_id), is_given=True)
         process = self._waiting.pop(process_id, None)
         if process is not None and self._advance is not None:
             self._advance(process)
 
     def put_back(self, process_id: str) -> None:
         """Let a command wait that was about to have a place (see `PlacementListener`)."""
-        self._tell(process_id, is_given=False)
-
-    def _tell(self, process_id: str, *, is_given: bool) -> None:
-        told = self._leasing.get(process_id)
-        if told is not None and not told.done():
-            told.set_result(is_given)
+        _tell(self._leasing.get(process_id), is_given=False)
 
     def ask(self, record: ProcessRecord) -> bool:
         """Return whether a command has a place, is about to have one (`is_given`), or needs none; else it waits for one if it may.
@@ -183,7 +178,12 @@ class Places:
             self._waiting.pop(process.process_id, None)
             self._gpus.free(process.process_id)
             self._placement.release(process.process_id)
-            self._tell(process.process_id, is_given=False)
+            _tell(self._leasing.get(process.process_id), is_given=False)
+
+
+def _tell(told: asyncio.Future[bool] | None, *, is_given: bool) -> None:
+    if told is not None and not told.done():
+        told.set_result(is_given)
 
 
 def no_room() -> LimitExceeded:
