@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outlive.client import BackendUnavailable, Client, InvalidRequest, InvalidState, LimitExceeded, Process
-from tests.remote.pairs import Proxy, a_token, output_of, wait_until
+from tests.remote.pairs import PATIENCE_S, Proxy, a_token, output_of, wait_until
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, run_outlive
 
@@ -297,3 +297,15 @@ def test_changes_of_nodes_are_in_the_audit_log_and_what_was_started_here_makes_n
             ("node_drain", "local", "denied", "scope_missing"),
             ("node_drain", "far1", "allowed", None),
         ]
+
+
+@pytest.mark.promise("L.place")
+def test_what_no_machine_could_run_waits_for_the_first_node_that_could(nodes: Nodes) -> None:
+    """Also where the server had no node at all when it was asked."""
+    far = nodes.far[0]
+    with nodes.near, far, Client(nodes.near.state_dir, start_server=False) as client:
+        waits = client.start("echo there", needs={"gpu": 1})
+        assert client.fleet.list()["unfit"] == [waits.process_id]
+        client.fleet.add("far1", far.url, token=a_token(far, "near"))
+        assert waits.wait(PATIENCE_S).exit_code == 0
+        assert (_place(waits), output_of(waits)) == ("far1", (b"there\n", b""))

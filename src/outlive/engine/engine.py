@@ -219,7 +219,9 @@ class Engine:
         """Make what starts commands, or lets them wait until they may start."""
         settings, table, events, registry = self.settings, self._table, self.events, self._registry
         policing = Policing(settings.policy, environment=self.environment)
-        self._preparation = Preparation(settings, self.sandboxes, queries=self.queries, backend=self._backend)
+        self._preparation = Preparation(
+            settings, self.sandboxes, queries=self.queries, backend=self._backend, places=self._places
+        )
         self.typed_lines = TypedLines(settings, policing, preparation=self._preparation, events=events)
         outcomes = StartOutcomes(
             table,

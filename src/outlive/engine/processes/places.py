@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from outlive.core.errors import InvalidRequest, LimitExceeded
+from outlive.core.location import LOCAL
 from outlive.core.needs import Needs
 from outlive.core.process import ProcessRecord
 from outlive.engine.processes.known_nodes import KnownNodes
@@ -138,6 +139,11 @@ class Places:
         self._gpus.free(process.process_id)
         self.nodes.refused(name)
         self._placement.put_back(process.process_id, _demand(process.record, needs))
+
+    def is_possible_here(self, needs: Needs) -> bool:
+        """Return whether this machine could run what has such needs if nothing else ran here."""
+        labels = tuple(sorted(needs.labels.items()))
+        return self._placement.is_possible(Demand(amounts=needs.amounts, labels=labels, beside=LOCAL))
 
     def rooms(self) -> Sequence[NodeRoom]:
         """Return the machines that commands are placed on, and what is free there."""

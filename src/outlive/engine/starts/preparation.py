@@ -17,6 +17,7 @@ from outlive.engine.commands.sandbox import Sandboxes
 from outlive.engine.commands.unfiltered import keeping_unfiltered
 from outlive.engine.lookup import Asker, Lookup
 from outlive.engine.processes.output_redaction import check_secrets
+from outlive.engine.processes.places import Places
 from outlive.engine.queries import Queries, record_inside
 from outlive.engine.settings import EngineSettings
 from outlive.policy.starters import with_own_deciding
@@ -33,9 +34,11 @@ class Preparation:
         *,
         queries: Queries,
         backend: Backend,
+        places: Places,
     ) -> None:
         """Take what decides; nothing is looked for before `open`."""
         self._backend = backend
+        self._places = places
         self._settings = settings
         self._layout = Layout(settings.state_dir)
         self._queries = queries
@@ -100,10 +103,11 @@ class Preparation:
                 text = f"same_node_as: {needs.same_node_as} waits for a place itself."
                 raise InvalidRequest("invalid_params", text)
             return replace(needs, node=beside.location.backend)
-        is_named = command.backend not in {None, ANY}
-        if is_named or not self._has_nodes():
-            return replace(needs, node=backend if is_named else LOCAL)
-        return needs
+        if command.backend not in {None, ANY}:
+            return replace(needs, node=backend)
+        # What this machine could never run waits for a node that comes.
+        is_here = not self._backend.nodes() and self._places.is_possible_here(needs)
+        return replace(needs, node=LOCAL) if is_here else needs
 
     async def _resolved(self, command: Command, owner: Owner, process_id: ProcessId) -> Resolved:
         backend = self._containers.backend_of(command, owner)
@@ -112,9 +116,6 @@ class Preparation:
             return await self._resolved_at(command, owner, process_id, backend=backend)
         resolved = await self._resolved_at(command, owner, process_id, backend=needs.node or ANY)
         return replace(resolved, needs=needs)
-
-    def _has_nodes(self) -> bool:
-        return bool(self._backend.nodes())
 
     async def _resolved_at(
         self, command: Command, owner: Owner, process_id: ProcessId, *, backend: str
