@@ -1,8 +1,10 @@
 """The follower of a node at moments that real servers give seldom: what is asked of it while its connection ends."""
 
 import asyncio
+import gc
 import math
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,6 +127,17 @@ class _QuietFeed(_Feed):
         raise BackendUnavailable("server_lost", "The connection was closed.")
 
 
+class _CutFeed(_Feed):
+    """A feed that is lost in the moment in which a start is answered."""
+
+    async def hear(self, listener: NodeListener) -> bool:  # noqa: ARG002 -- as the feed has it
+        before = asyncio.all_tasks()
+        self.follower.attach(self.started)
+        for task in asyncio.all_tasks() - before:  # as the group does that ends in this turn of the loop
+            task.cancel()
+        raise BackendUnavailable("server_lost", "The connection was cut.")
+
+
 async def _never(process: RemoteProcess) -> None:
     raise AssertionError(process.process_id)
 
@@ -149,6 +162,26 @@ async def test_a_start_that_is_answered_while_the_connection_ends_ends_nothing_e
     assert not ended.group_contains(RuntimeError)
     for process in known:
         process.files.close()
+
+
+async def test_what_was_to_be_done_when_the_connection_ended_is_left_without_a_warning(
+    tmp_path: Path,
+) -> None:
+    """Its task is cancelled before the first step."""
+    processes = NodeProcesses(Layout(str(tmp_path)), "far", punch=punch_hole)
+    spec = encode_spec(Spec(program="/bin/true", argv=("true",), env={}, cwd="/"))
+    feed = _CutFeed()
+    feed.started = await processes.add(new_process_id(1, os.urandom(RANDOM_BYTES)), spec, b"")
+    feed.started.acknowledge(1, 1)
+    del processes.by_id[feed.started.process_id]
+    feed.follower = NodeFollower(NodeLink("far", _NODE, pauses=Pauses()), processes, begin=_never)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with pytest.raises(ExceptionGroup):
+            await feed.follower.follow(feed)
+        gc.collect()
+    assert [str(one.message) for one in said if one.category is RuntimeWarning] == []
+    feed.started.files.close()
 
 
 @pytest.mark.promise("S4.12.nodes.once")

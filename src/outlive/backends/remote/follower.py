@@ -62,7 +62,8 @@ class _Connection:
 
         task = carry_out()
         try:
-            self._tasks.create_task(task)
+            # Cancelled before its first step, it has never begun the work.
+            self._tasks.create_task(task).add_done_callback(lambda _: work.close())
         except RuntimeError:
             # The group is shutting down: this connection has just ended, and the next one takes the process up.
             task.close()
