@@ -265,9 +265,12 @@ async def _storm(
     async with anyio.create_task_group() as group:
         for _ in range(at_once):
             group.start_soon(_view, fleet, planner, killer, report, viewers, still_s)
-        said = began
+        said, told = began, 0
         while killer.is_alive():
             await anyio.sleep(0.5)
+            for fault in report.faults[told:]:
+                say(f"FAULT {fault}")
+            told = len(report.faults)
             if time.monotonic() > said + _SAID_S:
                 said = time.monotonic()
                 say(f"{said - began:.0f} s: {report}")
