@@ -336,6 +336,8 @@ def fleet_storm(
                 f"{name}: {fault}"
                 for fault in (*check_audit(server.state_dir), *check_logs(server), *leaks(fleet.houses[name]))
             ]
+        if report.faults:  # in case that leaving finds more
+            report.tell()
     return report
 
 
