@@ -12,7 +12,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.run_mark"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.run_mark", "tests.ray.shared_cluster"]
 
 
 # How long an example takes says more about the machine than about the code.

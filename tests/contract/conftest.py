@@ -8,6 +8,7 @@ import pytest
 
 from tests.contract.places import PLACES, Asker, Place, open_place
 from tests.docker.conftest import docker_host
+from tests.ray.cluster import RayCluster
 
 
 @pytest.fixture(scope="session", params=PLACES)
@@ -29,7 +30,11 @@ def _opened(request: pytest.FixtureRequest, folder: Path) -> AbstractContextMana
     def of_docker() -> str:
         return str(request.getfixturevalue("docker_host"))
 
-    return open_place(request.param, folder, docker_host=of_docker)
+    def of_ray() -> RayCluster:
+        found: RayCluster = request.getfixturevalue("cluster")
+        return found
+
+    return open_place(request.param, folder, docker_host=of_docker, cluster=of_ray)
 
 
 @pytest.fixture

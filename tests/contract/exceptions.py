@@ -14,6 +14,7 @@ EXCEPTIONS: Mapping[tuple[str, Ability], str] = {
     ("remote", "lent descriptor"): _NODE,
     ("remote-docker", "lent descriptor"): _NODE,
     ("static", "lent descriptor"): _NODE,
+    ("ray", "lent descriptor"): _NODE,
     ("docker", "pid namespace"): _NO_CAPABILITIES,
     ("remote-docker", "pid namespace"): _NO_CAPABILITIES,
 }

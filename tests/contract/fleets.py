@@ -1,4 +1,4 @@
-"""Two nodes and the server that places commands on them: what it starts alternates between them."""
+"""Two nodes and the server that places commands on them, counted by itself or leased by Ray; what it starts alternates between them."""
 
 import contextlib
 import itertools
@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from outlive.client import Client
+from tests.ray.cluster import RayCluster
 from tests.remote.pairs import a_token, wait_until
 from tests.support.server import OutliveServer
 
 # A hundredth of a processor: a test that starts thirty commands waits for none of them.
 _CPU = 0.01
 CPU_WORD = f"cpu={_CPU}"
-_CAPACITY = "cpu=2,gpu=0"
+_CAPACITY = "cpu=2,gpu=0"  # as much as each of the cluster's raylets has
 _LABEL = "half"
+_OPEN_S = 90.0  # Ray's driver loads Ray first, on a machine that may be busy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +48,19 @@ class Fleet:
 
 
 @contextlib.contextmanager
-def open_fleet(folder: Path) -> Iterator[Fleet]:
-    """Start the servers. Commands that say nothing are placed, too."""
+def open_fleet(folder: Path, cluster: RayCluster | None) -> Iterator[Fleet]:
+    """Start the servers; `cluster` leases the places, if there is one. Commands that say nothing are placed, too."""
+    words = ["--backend", "any"]
+    env: dict[str, str] = {}
+    if cluster is not None:
+        words += ["--placement", "ray", "--ray-address", cluster.address]
+        env = cluster.environment
     with contextlib.ExitStack() as stack:
         servers = {
             name: stack.enter_context(OutliveServer(folder / name, args=("--capacity", _CAPACITY)))
             for name in ("n1", "n2")
         }
-        near = stack.enter_context(OutliveServer(folder / "near", args=("--backend", "any")))
+        near = stack.enter_context(OutliveServer(folder / "near", args=words, env=env))
         nodes = {name: Node(server=server, token=a_token(server, "near")) for name, server in servers.items()}
         with Client(near.state_dir, start_server=False) as client:
             client.fleet.drain("local")
@@ -61,15 +68,33 @@ def open_fleet(folder: Path) -> Iterator[Fleet]:
                 url = f"http://127.0.0.1:{node.server.port}"
                 client.fleet.add(name, url, token=node.token, labels={_LABEL: name})
         wait_connected(near)
+        others = _leases(near) if cluster is not None else 0
         yield Fleet(near=near, nodes=nodes)
+        if cluster is not None:
+            _give_back(near, others)
 
 
 def wait_connected(near: OutliveServer) -> None:
     """Wait until all nodes of a server take commands, if it has any."""
     with Client(near.state_dir, start_server=False) as client:
-        wait_until(lambda: all(_is_open(one) for one in client.nodes()))
+        wait_until(lambda: all(_is_open(one) for one in client.nodes()), patience_s=_OPEN_S)
 
 
 def _is_open(node: Mapping[str, Any]) -> bool:
     room = node["room"]
     return node["state"] == "connected" and room is not None and not room["draining"]
+
+
+def _leases(near: OutliveServer) -> int:
+    """Return how many leases there are, those of other servers included."""
+    with Client(near.state_dir, start_server=False) as client:
+        return sum(one["room"]["placed"] for one in client.nodes())
+
+
+def _give_back(near: OutliveServer, others: int) -> None:
+    """End all that a server runs and wait until no more leases are left than others have."""
+    wait_connected(near)
+    with Client(near.state_dir, start_server=False) as client:
+        for info in client.list(active=True):
+            client.remove(info.process_id, force=True)
+    wait_until(lambda: _leases(near) <= others)

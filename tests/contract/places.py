@@ -1,4 +1,4 @@
-"""Where commands run: five places with the same verbs. `Place` is what a test of the contract is given."""
+"""Where commands run: six places with the same verbs. `Place` is what a test of the contract is given."""
 
 import contextlib
 import itertools
@@ -13,11 +13,12 @@ from outlive.client import Client, Process, StartOptions
 from tests.contract.exceptions import EXCEPTIONS, Ability
 from tests.contract.fleets import CPU_WORD, Node, open_fleet, wait_connected
 from tests.docker.tools import remove_containers, serve_words
+from tests.ray.cluster import RayCluster
 from tests.remote.pairs import Pair
 from tests.support.server import OutliveServer
 
-Name = Literal["local", "docker", "remote", "remote-docker", "static"]
-NAMES: tuple[Name, ...] = ("local", "docker", "remote", "remote-docker", "static")
+Name = Literal["local", "docker", "remote", "remote-docker", "static", "ray"]
+NAMES: tuple[Name, ...] = ("local", "docker", "remote", "remote-docker", "static", "ray")
 CONTAINED = [
     pytest.param(name, id=name, marks=pytest.mark.docker) for name in NAMES if name.endswith("docker")
 ]
@@ -25,6 +26,7 @@ PLACES = [
     pytest.param("local", id="local"),
     pytest.param("remote", id="remote", marks=pytest.mark.thorough),
     pytest.param("static", id="static", marks=pytest.mark.thorough),
+    pytest.param("ray", id="ray", marks=pytest.mark.ray),
     *CONTAINED,
 ]
 
@@ -110,6 +112,7 @@ def open_place(
     folder: Path,
     *,
     docker_host: Callable[[], str],
+    cluster: Callable[[], RayCluster],
 ) -> Iterator[Place]:
     """Start the servers of a place; what is outside of them is asked for where it is needed."""
     work = folder / "w"
@@ -138,7 +141,7 @@ def open_place(
                 words=("--backend", "far"),
             )
         else:
-            fleet = stack.enter_context(open_fleet(folder))
+            fleet = stack.enter_context(open_fleet(folder, cluster() if name == "ray" else None))
             yield Place(
                 name=name,
                 near=fleet.near,

@@ -1,21 +1,11 @@
-"""Fixtures of the tests with Ray: one cluster of two nodes for all tests of a run, and servers of a test's own."""
+"""Fixture of the tests with Ray: servers of a test's own on the nodes of the cluster that a run shares (`shared_cluster`)."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.ray.cluster import RayCluster, RaySite, skip_or_fail_without_ray
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[RayCluster]:
-    """A control server and the nodes n1 and n2 of two processors; a test that kills something of it starts that again."""
-    skip_or_fail_without_ray()
-    with RayCluster() as shared:
-        for name in ("n1", "n2"):  # not at once: two that start on one machine take each other's sockets
-            shared.join(name)
-        yield shared
+from tests.ray.cluster import RayCluster, RaySite
 
 
 @pytest.fixture
