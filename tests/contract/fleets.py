@@ -42,9 +42,9 @@ class Fleet:
     nodes: Mapping[str, Node]
 
     def needs(self) -> Iterator[Mapping[str, Any]]:
-        """Yield for ever what starts need: one of the nodes in turn, then any."""
+        """Yield for ever the options of a start that say what it needs: one of the nodes in turn, then any."""
         bound: list[Mapping[str, Any]] = [{"cpu": _CPU, "labels": {_LABEL: name}} for name in self.nodes]
-        return itertools.cycle([*bound, {"cpu": _CPU}])
+        return itertools.cycle([{"needs": needs} for needs in (*bound, {"cpu": _CPU})])
 
 
 @contextlib.contextmanager
