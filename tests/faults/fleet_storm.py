@@ -54,7 +54,9 @@ _STILL_S = 300.0  # without a byte or an answer: whoever is last in the queue wa
 _LONGEST_CUT_S = 6.0
 _WHOLE_S = 180.0
 _SAID_S = 20.0
-_TRIES = 3  # of a raylet to start: on a full machine Ray gives up at times
+# A raylet is there after 15 s on a full machine. One in five never is that is started beside all that is struck here, and Ray waits for
+# it as long as it may: it is started anew.
+_JOIN_S, _TRIES = 35.0, 5
 # How often each blow is dealt, in a deck that is mixed anew when all were. The first deck has one of each, so that a short
 # storm misses none. The links' are no kills.
 _BLOWS = {
@@ -175,7 +177,7 @@ class _Killer(threading.Thread):
             self.dealt["gateway"] += 1
         for tries_left in reversed(range(_TRIES)):
             try:
-                cluster.join(node)
+                cluster.join(node, patience_s=_JOIN_S)
             except (AssertionError, subprocess.TimeoutExpired):
                 if not tries_left:
                     raise

@@ -93,10 +93,17 @@ class RayCluster:
         words = ["--head", "--port", str(self._port), "--include-dashboard=false", "--disable-usage-stats"]
         self._start("head", [*words, "--temp-dir", str(self._folder)], cpus=0, environment={})
 
-    def join(self, name: str, *, cpus: int = 2, environment: Mapping[str, str] | None = None) -> None:
+    def join(
+        self,
+        name: str,
+        *,
+        cpus: int = 2,
+        environment: Mapping[str, str] | None = None,
+        patience_s: float = _START_S,
+    ) -> None:
         """Start a raylet that is a node of that name, again where it was killed; without an environment, no server of its own can be started."""
         own = {"OUTLIVE_STATE_DIR": "/proc/none"} if environment is None else environment
-        self._start(name, ["--address", self.address], cpus=cpus, environment=own)
+        self._start(name, ["--address", self.address], cpus=cpus, environment=own, patience_s=patience_s)
 
     def leave(self, name: str) -> None:
         """End all that belongs to a node, its workers included."""
@@ -144,7 +151,15 @@ class RayCluster:
             one.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _start(self, name: str, words: Sequence[str], *, cpus: int, environment: Mapping[str, str]) -> None:
+    def _start(
+        self,
+        name: str,
+        words: Sequence[str],
+        *,
+        cpus: int,
+        environment: Mapping[str, str],
+        patience_s: float = _START_S,
+    ) -> None:
         self._end(name)
         program = str(Path(sys.executable).with_name("ray"))
         log = self._folder / f"{name}.log"
@@ -172,7 +187,7 @@ class RayCluster:
             )
             self._sessions[name] = process.pid
             self._started.append(process)
-            code = process.wait(_START_S)
+            code = process.wait(patience_s)
         if code != 0:
             raise AssertionError(f"Ray did not start:\n{log.read_text()}")
 
