@@ -19,7 +19,7 @@ _AT_MOST = {
     "folders of more than 15 files": 3,
     "most files in a folder": 18,
     "classes of more than 15 public methods": 0,
-    "most public methods of a class": 14,
+    "most public methods of a class": 15,
     "callables handed to constructors": 109,
     "constructors of more than two callables": 1,
     "files called settings.py": 2,
