@@ -144,8 +144,7 @@ class Engine:
         self.nodes = Nodes(files, routes, self._places, adoption=adoption, events=self.events)
         questions = self.questions
         self.controls = Controls(backend, settings, queue=self.queue, questions=questions, events=self.events)
-        lookup, lines = self.lookup, self.typed_lines
-        self.files = Copies(settings, routes, lookup=lookup, lines=lines, events=self.events)
+        self.files = Copies(settings, routes, lookup=self.lookup, lines=self.typed_lines, events=self.events)
         self.bulk = BulkControls(self.controls, self._processes, reconciliation=self.reconciliation)
         self.services = Services(
             ServiceFiles(self._layout, fit=Reserve(root).fit),
@@ -289,8 +288,7 @@ class Engine:
     async def __aenter__(self) -> Self:
         """Open everything.
 
-        What lives becomes known from then on: `queries.find`, `queries.list` and the controls wait for it,
-        `queries.live` does not (`queries.known`).
+        What lives becomes known from then on: `queries.find`, `queries.list` and the controls wait for it, `queries.live` does not.
 
         Raises:
             BackendUnavailable: The keeper could not be started.

@@ -144,6 +144,7 @@ class Nodes:
             OutliveError: What each of them raises.
         """
         outcome = NOTHING if isinstance(asked, NodesRequest) else await self._change_audited(asked, by)
+        waiting, unfit = self._places.waiting(by.principal)
         rooms = {room.node.name: room for room in self._places.rooms()}
         return NodeList(
             nodes=[
@@ -151,8 +152,8 @@ class Nodes:
                 for name, state in sorted(self.routes.states().items())
             ],
             local=_room(rooms[LOCAL], self._entries.get(LOCAL)),
-            waiting=self._places.waiting(by.principal),
-            unfit=self._places.unfit(by.principal),
+            waiting=waiting,
+            unfit=unfit,
             gateways=self.gateways.views(),
             invitation=outcome.invitation,
             adopted=outcome.adopted,

@@ -149,21 +149,12 @@ class Places:
         """Return the machines that commands are placed on, and what is free there."""
         return self._placement.rooms()
 
-    def waiting(self, principal: str) -> list[str]:
-        """Return the ids of what waits for a place of a principal's, the next first."""
-        own = {one.process_id for one in self._waiting.values() if one.principal == principal}
+    def waiting(self, principal: str) -> tuple[list[str], list[str]]:
+        """Return the ids of what waits for a place of a principal's, the next first, and of those of them that no known machine could ever run."""
+        own = {one.process_id: one for one in self._waiting.values() if one.principal == principal}
         # A heartbeat asks, too: the order of all is made for those alone that have something in it.
-        return [one for one in self._placement.waiting() if one in own] if own else []
-
-    def unfit(self, principal: str) -> list[str]:
-        """Return the ids of those of them that no machine that is known could ever run."""
-        return [
-            process.process_id
-            for process in self._waiting.values()
-            if process.principal == principal
-            and (needs := process.record.needs) is not None
-            and not self._placement.is_possible(_demand(process.record, needs))
-        ]
+        waiting = [one for one in self._placement.waiting() if one in own] if own else []
+        return waiting, [name for name, process in own.items() if not _is_possible(self._placement, process)]
 
     def adopt(self, process: Process) -> None:
         """Count a process that runs, or whose place was decided by an earlier server."""
@@ -190,6 +181,11 @@ class Places:
 def _tell(told: asyncio.Future[bool] | None, *, is_given: bool) -> None:
     if told is not None and not told.done():
         told.set_result(is_given)
+
+
+def _is_possible(placement: Placement, process: Process) -> bool:
+    needs = process.record.needs
+    return needs is None or placement.is_possible(_demand(process.record, needs))
 
 
 def no_room() -> LimitExceeded:
