@@ -101,8 +101,8 @@ _APPROVALS: set[tuple[str, ...]] = {
     *((name,) for name in ("audit", "settings", "checks")),
     *(("GET", f"/v1/{name}") for name in ("audit", "settings", "checks")),
     *(("POST", f"/v1/approvals/{{process_id}}/{name}") for name in ("approve", "deny")),
-    *((f"node_{name}",) for name in ("add", "drain", "resume", "remove", "invite", "join", "leave")),
-    *(("POST", f"/v1/nodes/{{name}}/{name}") for name in ("drain", "resume", "invite")),
+    *((f"node_{name}",) for name in ("add", "drain", "resume", "adopt", "remove", "invite", "join", "leave")),
+    *(("POST", f"/v1/nodes/{{name}}/{name}") for name in ("drain", "resume", "adopt", "invite")),
     *(("POST", "/v1/nodes"), ("DELETE", "/v1/nodes/{name}"), ("POST", "/v1/gateways")),
     ("DELETE", "/v1/gateways/{gateway}"),
 }
