@@ -60,7 +60,7 @@ test-alone: $(READY) ## of the slow ones those that measure, one after the other
 
 # What walks through everything, or fills a disk: once for a release, and where its own part changes.
 test-rare: $(READY) ## those that `.ci/run` leaves out: a log of 5 GB, 5,000 processes, every error at every verb
-	@$(PYTEST) -m "rare and not docker and not ray and not code_server" $(if $(filter tests/%,$(ARGS)),,$$(grep -rl --include='*.py' 'mark\.rare' tests)) $(ARGS)
+	@$(PYTEST) -m "rare and not docker and not ray and not code_server" $(if $(filter tests/%,$(ARGS)),,$$(grep -rl --include='test_*.py' 'mark\.rare' tests) tests/contract) $(ARGS)
 
 test-docker: $(READY) ## Docker mode at a real daemon: OUTLIVE_TEST_DOCKER_HOST, or one that is started here (root)
 	@$(PYTEST) -m "docker and not slow" $(ARGS)
