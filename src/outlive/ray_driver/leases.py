@@ -51,6 +51,7 @@ class RayLeases:
         self._verified: tuple[frozenset[str], float] | None = (
             None  # with which nodes the groups were read, and when
         )
+        self._others: dict[str, list[bytes]] = {}  # keys that other servers have written, by process
         self._has_told = False  # that there are keys of others
         self._missing: frozenset[str] = frozenset()  # processes whose group was not where its key says
 
@@ -65,14 +66,12 @@ class RayLeases:
         node_id = self._ids.get(order.node) or self._look_for_nodes().get(order.node)
         if node_id is None:
             return f"Ray knows no node {order.node!r} that is there"
-        key = LeaseKey(self._owner, order.process_id, node_id).encode()
         found = _group_of(order.process_id)
         if found is not None:
             if _node_of(found) == node_id:
-                # Another server has taken it, of which this one has adopted the command: it gives it back, too.
-                _internal_kv_put(key, b"", namespace=_KEYS)
                 return ""
             self._give_back(order.process_id)
+        key = LeaseKey(self._owner, order.process_id, node_id).encode()
         # Before the group: one that is there without a key would be given back by no server.
         _internal_kv_put(key, b"", namespace=_KEYS)
         group = placement_group(
@@ -97,6 +96,10 @@ class RayLeases:
         if odd and not self._has_told:
             self._has_told = True
             sys.stderr.write(f"keys that no server of ours has written are passed over: {odd[:_SHOWN]}\n")
+        self._others = {}
+        for key in keys:
+            if key.owner != self._owner:
+                self._others.setdefault(key.process_id, []).append(key.encode())
         self._verify(keys, frozenset(nodes))
         free = available_resources_per_node()
         return LeaseReport(
@@ -143,7 +146,8 @@ class RayLeases:
             remove_placement_group(found["group"])
             time.sleep(_LOOK_S)
         prefix = LeaseKey(self._owner, process_id, "").encode()
-        for key in _internal_kv_list(prefix, namespace=_KEYS):
+        # Also what the server has written from which this one has adopted the command: it may be gone for good.
+        for key in (*_internal_kv_list(prefix, namespace=_KEYS), *self._others.pop(process_id, ())):
             _internal_kv_del(key, namespace=_KEYS)
 
 
