@@ -74,10 +74,15 @@ def open_fleet(folder: Path, cluster: RayCluster | None) -> Iterator[Fleet]:
             _give_back(near, others)
 
 
-def wait_connected(near: OutliveServer) -> None:
-    """Wait until all nodes of a server take commands, if it has any."""
+def wait_connected(near: OutliveServer, *, is_placing: bool = True) -> None:
+    """Wait until all nodes of a server are connected, if it has any, and where it places commands on them take some."""
     with Client(near.state_dir, start_server=False) as client:
-        wait_until(lambda: all(_is_open(one) for one in client.nodes()), patience_s=_OPEN_S)
+        wait_until(
+            lambda: all(
+                _is_open(one) if is_placing else one["state"] == "connected" for one in client.nodes()
+            ),
+            patience_s=_OPEN_S,
+        )
 
 
 def _is_open(node: Mapping[str, Any]) -> bool:

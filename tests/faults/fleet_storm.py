@@ -145,7 +145,8 @@ class _Killer(threading.Thread):
             case "placer":
                 self._kill(driver_of(self._fleet.near))
             case "link cut" | "link silent" | "link held":
-                if not self._strike_link(name):
+                if not self._strike_link(name):  # none is whole: later, and before the next deck
+                    self._deck.insert(0, name)
                     return name
             case _:
                 victims = {"gateway": ["local"], "node": [node], "both nodes": [*NODES]}.get(
