@@ -157,7 +157,8 @@ def adopt(*, name: str, ended: bool, server: ServerFlags) -> int:
         show_json(dict(found))
         return 0
     adopted = found["adopted"]
-    say(f"{len(adopted)} processes of {name} are known here from now on.")
+    known = "1 process" if len(adopted) == 1 else f"{len(adopted)} processes"
+    say(f"Known here from now on: {known} of {name}.")
     if adopted:
         show("\n".join(adopted))
     return 0
