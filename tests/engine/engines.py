@@ -9,7 +9,9 @@ from outlive.backends.contract import Backend
 from outlive.backends.local import LocalBackend
 from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING
+from outlive.core.layout import Layout
 from outlive.core.process import Owner
+from outlive.discovery.server_lock import ServerLock
 from outlive.engine import Engine, EngineSettings, OutputChunk, Process, follow
 from outlive.keeper.common.launch import ensure_keeper
 from outlive.keeper.common.sockets import connect_unix
@@ -19,17 +21,27 @@ ME = Owner(principal="me", connection_id="c1")
 
 
 class _KnowingEngine(Engine):
-    """One that is open once everything is known, so that a test may ask `live` at once."""
+    """One that is open once everything is known, so that a test may ask `live` at once.
+
+    It holds the folder's lock as a server does: without it a guardian that sees services wanted starts a server beside it.
+    """
 
     async def __aenter__(self) -> Self:
-        await super().__aenter__()
+        self._lock = ServerLock(Layout(self.settings.state_dir)).__enter__()
         try:
+            await super().__aenter__()
             async with asyncio.timeout(30):
                 await self.reconciliation.over()
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
         return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        try:
+            await super().__aexit__(*exception)
+        finally:
+            self._lock.__exit__(None, None, None)
 
 
 def an_engine(

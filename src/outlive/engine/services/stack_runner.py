@@ -53,12 +53,16 @@ class StackRunner:
         self._processes = ServiceProcesses(kept, parts)
         self.stack = Stack(kept.services, ids=_new_id, grace_s=parts.grace_s)
         self.revision = time.time_ns() // 1_000_000
+        self._view = self._look()
         self._turn = asyncio.Lock()
         self._news = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
     def view(self) -> StackView:
-        """Return it as every door shows it."""
+        """Return it as every door shows it: as it is kept, and never what a killed server would not know any more."""
+        return self._view
+
+    def _look(self) -> StackView:
         kept = self.kept
         return stack_view(self.stack, folder=kept.folder, project=kept.project, revision=self.revision)
 
@@ -91,6 +95,7 @@ class StackRunner:
             for effect in effects:
                 self._do(effect)
             self.revision += 1
+            self._view = self._look()
             self._news.set()
             self._news = asyncio.Event()
             self._set_timer()
