@@ -114,10 +114,12 @@ def test_after_exit_wait_waits_for_the_descendants(house: House, gate: Gate) -> 
 def test_a_command_that_closes_its_streams_goes_on(house: House, gate: Gate) -> None:
     process_id = house.start(*sh(f"echo x; exec >&- 2>&-; {gate.wait}; exit 9"))
     open_flags = Flags.OUT_OPEN | Flags.ERR_OPEN
-    bell = house.client.wait_bell(
-        process_id, lambda bell: bell.out and not bell.flags & open_flags, "closed streams"
+    # On a full machine it has closed them before its shim could report that it runs.
+    house.client.wait_bell(
+        process_id,
+        lambda bell: bell.out and not bell.flags & open_flags and bell.phase == Phase.RUNNING,
+        "closed streams",
     )
-    assert bell.phase == Phase.RUNNING
     assert is_alive(house.pid(process_id))
     gate.open()
     house.client.wait_done(process_id)

@@ -5,7 +5,7 @@ import gc
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from outlive.backends.contract import BackendListener, Bell
 from outlive.backends.remote.contract import NodeConnection, NodeListener, NodePage, NodeView
 from outlive.backends.remote.follower import NodeFollower
 from outlive.backends.remote.link import NodeLink, Pauses
@@ -25,7 +26,7 @@ from outlive.core.needs import Amounts
 from outlive.core.process import MAX_TAGS
 from outlive.core.spec import Spec
 from outlive.keeper.common.kernel import punch_hole
-from outlive.protocols.keeper import encode_spec
+from outlive.protocols.keeper import Phase, encode_spec
 
 pytestmark = pytest.mark.anyio
 
@@ -182,6 +183,36 @@ async def test_what_was_to_be_done_when_the_connection_ended_is_left_without_a_w
         gc.collect()
     assert [str(one.message) for one in said if one.category is RuntimeWarning] == []
     feed.started.files.close()
+
+
+class _Heard:
+    """The engine's ear: the phases of all doorbells."""
+
+    def __init__(self) -> None:
+        self.phases: list[int] = []
+
+    def ring(self, bells: Iterable[Bell]) -> None:
+        self.phases += [bell[5] for bell in bells]
+
+
+async def test_an_end_that_comes_before_the_answer_to_its_start_is_told_after_it(tmp_path: Path) -> None:
+    """Nobody would know otherwise when it began: its span was never sent, and its end was published before its start."""
+    processes, heard = NodeProcesses(Layout(str(tmp_path)), "far", punch=punch_hole), _Heard()
+    processes.listener = cast("BackendListener", heard)
+    spec = encode_spec(Spec(program="/bin/true", argv=("true",), env={}, cwd="/"))
+    ran, refused = [
+        await processes.add(new_process_id(now_ns, os.urandom(RANDOM_BYTES)), spec, b"") for now_ns in (1, 2)
+    ]
+    for process in (ran, refused):
+        await process.end_here("lost", "")
+        processes.publish(process)
+        processes.drop(process)
+    assert heard.phases == []
+    processes.answered(ran.process_id, is_started=True)
+    processes.answered(refused.process_id, is_started=False)  # the engine has let go of it
+    assert heard.phases == [Phase.DONE]
+    processes.publish(ran)
+    assert heard.phases == [Phase.DONE] * 2
 
 
 @pytest.mark.promise("S4.12.nodes.once")

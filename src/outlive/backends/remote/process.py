@@ -352,11 +352,19 @@ class NodeProcesses:
         self._journal = NodeJournal(layout, name)
         self._prepared = f"{layout.nodes}/{name}/prepared-"
         self._punch = punch
+        self._unanswered: dict[str, RemoteProcess] = {}  # the engine waits for the answers to their starts
 
     def publish(self, *processes: RemoteProcess) -> None:
-        """Notify the engine of what these processes are like now."""
+        """Notify the engine of what these processes are like now; of an end once the start was answered."""
         if self.listener is not None:
-            self.listener.ring([process.bell() for process in processes])
+            told = [one for one in processes if not (one.is_ended and one.process_id in self._unanswered)]
+            self.listener.ring([one.bell() for one in told])
+
+    def answered(self, process_id: ProcessId, *, is_started: bool) -> None:
+        """Notify the engine of a process that it has just had the answer to its start of: its end may have come before that."""
+        process = self._unanswered.pop(process_id, None)
+        if process is not None and is_started:
+            self.publish(process)
 
     async def load(self) -> None:
         """Find the processes that an earlier server followed."""
@@ -374,6 +382,8 @@ class NodeProcesses:
         """
         process = await self.disk.run(lambda: self._make(process_id, spec, script, started))
         self.by_id[process_id] = process
+        if started is None:
+            self._unanswered[process_id] = process
         return process
 
     def drop(self, process: RemoteProcess) -> None:

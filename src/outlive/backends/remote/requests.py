@@ -293,6 +293,7 @@ class NodeStarts:
             settle(BackendUnavailable("timeout", "The server is being stopped: the node may start it yet."))
             raise
         settle(outcome)
+        self._processes.answered(process_id, is_started=isinstance(outcome, StartOutcome))
         return outcome
 
     async def _start(
