@@ -58,7 +58,7 @@ def judge(candidates: Iterable[Candidate], rule: Retention, *, now_ns: int) -> d
     removable: dict[str, RuleName] = {}
     count = total = 0
     for candidate in sorted(candidates, key=lambda one: (one.ended_ns, one.process_id), reverse=True):
-        is_old = rule.max_age_s is not None and candidate.ended_ns < now_ns - int(rule.max_age_s * 1e9)
+        is_old = rule.max_age_s is not None and candidate.ended_ns < now_ns - round(rule.max_age_s * 1e9)
         # Only what stays counts: one removed for its size makes room for an older, smaller one.
         is_too_many = rule.max_count is not None and count >= rule.max_count
         is_too_much = rule.max_bytes is not None and total + candidate.size > rule.max_bytes
