@@ -62,6 +62,7 @@ def container_settings(settings: Settings, containers: Containers) -> ContainerS
         processes=settings.docker_processes,
         isolation=parse_isolation(settings.docker_isolation),
         remember=containers.remember,
+        open_root=containers.open_root,
     )
 
 

@@ -14,6 +14,7 @@ import pytest
 from outlive.core.errors import InvalidState, LimitExceeded
 from outlive.core.file_words import PIECE_BYTES
 from outlive.core.process import Owner
+from outlive.engine.commands.containers import ContainerSettings
 from outlive.engine.file_bounds import EarlyBytes, FileThreads
 from outlive.engine.files import Copies
 from outlive.operations.files import FileLook, FileOpen
@@ -95,7 +96,9 @@ class Permissive:
 @pytest.mark.promise("S0.19.copy_bounds")
 async def test_all_principals_together_keep_a_bound_and_the_greediest_pays(tmp_path: Path) -> None:
     passes: Any = Permissive()
-    settings: Any = SimpleNamespace(state_dir=str(tmp_path / "state"), own_files=(), environment={})
+    settings: Any = SimpleNamespace(
+        state_dir=str(tmp_path / "state"), own_files=(), environment={}, containers=ContainerSettings()
+    )
     copies = Copies(settings, passes, lookup=passes, lines=passes, events=passes)
     asked = FileOpen(path=str(tmp_path))
 

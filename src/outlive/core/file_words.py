@@ -23,6 +23,14 @@ _MARK = ".outlive-part"
 _PLACE = re.compile(r"[A-Za-z0-9@][A-Za-z0-9_.@-]*")
 
 
+class OtherRoot(NamedTuple):
+    """A folder, opened as a path, where absolute paths begin instead of `/`, as in a container; whose is what is made below it."""
+
+    fd: int
+    uid: int
+    gid: int
+
+
 class FileWord(NamedTuple):
     """A place by its name, None for the machine of the program that reads the word, and a path there as text of the wire."""
 

@@ -108,6 +108,7 @@ class Copies:
         self._wall = Wall([settings.state_dir], settings.own_files)
         self._home = os.fsencode(settings.environment.get("HOME", "/"))
         self._nodes = nodes
+        self._open_root = settings.containers.open_root
         self._lookup = lookup
         self._lines = lines
         self._events = events
@@ -124,7 +125,7 @@ class Copies:
             AccessDenied: `path_refused`.
             InvalidState: `file_missing`, `file_failed`.
             ProcessNotFound: The place is neither a node nor a process.
-            InvalidRequest: It is a container.
+            InvalidRequest: It is in a container whose files are not seen here.
             BackendUnavailable: The node does not answer.
             LimitExceeded: `copy_limit`: as many are being opened as may be open.
         """
@@ -219,10 +220,7 @@ class Copies:
         if location.is_open:
             text = f"{shown_name(asked.place)} waits for a place: it has no files yet."
             raise InvalidState("process_queued", text)
-        if location.kind == "container":
-            hint = "Mount a folder into the container, and copy from or to that on this machine."
-            raise InvalidRequest("invalid_params", "Files in containers are not copied.", hint=hint)
-        if location.backend != LOCAL and not os.path.isabs(folder):
+        if location.is_elsewhere and not os.path.isabs(folder):
             # Its caller has named no folder, or one below the node's own: the node knows which, and the process by the same id.
             return _CopyPlace(location, asked.path, process.process_id)
         return _CopyPlace(location, wire_name(os.path.join(folder, name_bytes(asked.path))))
@@ -231,7 +229,7 @@ class Copies:
         self, by: Owner, asked: FileOpen, place: _CopyPlace, details: Mapping[str, str | int | bool]
     ) -> tuple[_OpenCopy, Members | None]:
         location, path = place.location, place.path
-        if location.backend != LOCAL:
+        if location.is_elsewhere:
             params = {"path": path, "place": place.process_id or LOCAL, "write": asked.write}
             answer = await self._nodes.ask_files(location.backend, METHOD_OF[FileOpen], params, b"")
             opened = _OpenCopy(
@@ -242,15 +240,26 @@ class Copies:
                 path=str(answer.get("path", "")),
             )
             return opened, answer["entry"]
-        root = await self._threads.run(
-            by.principal, lambda: FileRoot(name_bytes(path), self._wall, writes=asked.write)
-        )
+        root = await self._threads.run(by.principal, lambda: self._root(place, writes=asked.write))
         try:
             entry = await self._threads.run(by.principal, lambda: root.look(""))
         except BaseException:
             root.close()
             raise
         return _OpenCopy(by=by, details=details, root=root, path=root.path), entry
+
+    def _root(self, place: _CopyPlace, *, writes: bool) -> FileRoot:
+        """Open a place of this machine or of one of its containers. Blocks."""
+        path, container = name_bytes(place.path), place.location.container
+        if container is None:
+            return FileRoot(path, self._wall, writes=writes)
+        if self._open_root is None:
+            raise InvalidRequest("invalid_params", "This server has no containers.")
+        other = self._open_root(container)
+        try:
+            return FileRoot(path, self._wall, writes=writes, other=other)
+        finally:
+            os.close(other.fd)
 
     async def _let_go(self, opened: _OpenCopy) -> None:
         """Close it on its node; what is here is closed by `_close`."""

@@ -17,7 +17,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from outlive.core.errors import InvalidState
-from outlive.core.file_words import FileKind, is_part, name_bytes, part_name, parts_of, shown_name, wire_name
+from outlive.core.file_words import (
+    FileKind,
+    OtherRoot,
+    is_part,
+    name_bytes,
+    part_name,
+    parts_of,
+    shown_name,
+    wire_name,
+)
 from outlive.files.walk import enter, failure, find, looked_at, opened_again, path_of, reopened
 from outlive.files.wall import Wall
 
@@ -48,18 +57,21 @@ class FileRoot:
         path: Where it really lies, as text of the wire: absolute, and without links before the last part.
     """
 
-    def __init__(self, path: bytes, wall: Wall, *, writes: bool) -> None:
+    def __init__(self, path: bytes, wall: Wall, *, writes: bool, other: OtherRoot | None = None) -> None:
         """Find an absolute path; to write it need not exist, only the folder in which it lies.
 
         Args:
             path: A link at its end is followed; to write only where it leads to a folder.
             wall: What is refused.
             writes: Whether it is to be written.
+            other: In which root it lies, where it is not in this machine's; needed only until it is found.
         """
         self._wall = wall
         self._closing = threading.Lock()
+        self._owner = None if other is None else (other.uid, other.gid)
         with _said(wire_name(path)):
-            self._folder, self._name = find(path, wall, keeps_link=writes)
+            root = -1 if other is None else other.fd
+            self._folder, self._name = find(path, wall, keeps_link=writes, root=root)
         self.path = wire_name(path_of(self._folder, self._name))
 
     def close(self) -> None:
@@ -135,7 +147,7 @@ class FileRoot:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fd = os.open(part_name(last, key), flags, 0o600, dir_fd=folder)
             try:
-                _check_part(fd, folder, last, self._wall)
+                self._check_part(fd, folder, last)
                 size = os.fstat(fd).st_size
                 if size < offset:
                     raise TooEarly(size)
@@ -176,11 +188,12 @@ class FileRoot:
                     return entry
                 raise
             try:
-                _check_part(fd, folder, last, self._wall)
+                self._check_part(fd, folder, last)
                 if os.fstat(fd).st_size != size or (sha256 is not None and _sha256(fd) != sha256):
                     os.unlink(part, dir_fd=folder)
                     text = f"{shown_name(name) or 'The file'} did not arrive as it was sent."
                     raise InvalidState("file_changed", text)
+                self._give(fd)
                 os.utime(fd, ns=(mtime_ns, mtime_ns))
                 os.fsync(fd)
                 os.fchmod(fd, mode & _PERMISSIONS)
@@ -195,11 +208,15 @@ class FileRoot:
         """Make a folder that is filled from now on, or take one that is there; only its owner sees into a new one until `settle`."""
         with self._at(name) as (folder, last):
             self._wall.check_name(folder, last)
+            is_new = False
             with contextlib.suppress(FileExistsError):
                 os.mkdir(last, _OPEN, dir_fd=folder)
+                is_new = True
                 _sync_folder(folder)
             with looked_at(folder, last, self._wall) as (fd, found):
                 _check_kind(found, name, "folder")
+                if is_new:
+                    self._give(f"/proc/self/fd/{fd}")
                 if found.st_mode & _OPEN != _OPEN:
                     os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(found.st_mode) | _OPEN)
                 return _entry(name, fd, os.fstat(fd))
@@ -212,6 +229,7 @@ class FileRoot:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=folder)
             os.symlink(name_bytes(target), part, dir_fd=folder)
+            self._give(part, dir_fd=folder)
             os.utime(part, ns=(mtime_ns, mtime_ns), dir_fd=folder, follow_symlinks=False)
             os.rename(part, last, src_dir_fd=folder, dst_dir_fd=folder)
             _sync_folder(folder)
@@ -232,6 +250,25 @@ class FileRoot:
             part = part_name(last, key)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=folder)
+
+    def _give(self, made: int | bytes | str, *, dir_fd: int | None = None) -> None:
+        """Let what was made in another root be its user's; where this server may not give it away, it stays this server's.
+
+        It is a file's descriptor, a descriptor's path, or the name of a link in a folder.
+        """
+        if self._owner is not None:
+            with contextlib.suppress(PermissionError):
+                os.chown(made, *self._owner, dir_fd=dir_fd, follow_symlinks=dir_fd is None)
+
+    def _check_part(self, fd: int, folder: int, last: bytes) -> None:
+        """Refuse what has an unfinished file's name and is none of ours: a FIFO, a file of another user, one with a second name."""
+        found = os.fstat(fd)
+        self._wall.check(fd, found, parent=folder, name=last)
+        # Given away already, where a server was killed before it had renamed it.
+        is_own = found.st_uid in {os.geteuid(), *(() if self._owner is None else self._owner[:1])}
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or not is_own:
+            text = f"{shown_name(wire_name(last))} cannot be written: something else has the name of its unfinished file."
+            raise InvalidState("file_failed", text)
 
     @contextmanager
     def _at(self, name: str) -> Iterator[tuple[int, bytes]]:
@@ -270,15 +307,6 @@ def _entry_of(folder: int, name: bytes) -> Members | None:
         return _entry(wire_name(name), fd, os.fstat(fd))
     finally:
         os.close(fd)
-
-
-def _check_part(fd: int, folder: int, last: bytes, wall: Wall) -> None:
-    """Refuse what has an unfinished file's name and is none of ours: a FIFO, a file of another user, one with a second name."""
-    found = os.fstat(fd)
-    wall.check(fd, found, parent=folder, name=last)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != os.geteuid():
-        text = f"{shown_name(wire_name(last))} cannot be written: something else has the name of its unfinished file."
-        raise InvalidState("file_failed", text)
 
 
 def _check_replaced(folder: int, last: bytes, name: str, wall: Wall) -> None:

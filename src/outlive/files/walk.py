@@ -26,37 +26,43 @@ _SHARED = (
 )  # of a folder in which every user makes links, and removes their own only
 
 
-def find(path: bytes, wall: Wall, *, keeps_link: bool) -> tuple[int, bytes]:
+def find(path: bytes, wall: Wall, *, keeps_link: bool, root: int = -1) -> tuple[int, bytes]:
     """Return the folder in which a path's last part lies, opened, and that part's name; the name is b"." for the root.
 
     Args:
         path: An absolute path. The last part need not exist.
         wall: What is refused.
         keeps_link: A link at the end is meant itself, unless it leads to a folder; else what it leads to is meant.
+        root: A folder, opened, in which the path and absolute links begin, and above which nothing leads; below 0 it is `/`.
 
     Raises:
         AccessDenied: `path_refused`.
         InvalidState: `file_missing`: a part before the last is not there, or is no folder.
         OSError: It cannot be looked at, or leads over a link that another user has made in a folder of all users.
     """
-    folder, name = os.open("/", _FOLDER), b"."
-    parts, links = deque(_split(path)), 0
+    return _walk(_begin(root), _split(path), wall, keeps_link=keeps_link, root=root)
+
+
+def _walk(folder: int, names: list[bytes], wall: Wall, *, keeps_link: bool, root: int) -> tuple[int, bytes]:
+    """Go on from an opened folder, in whose place the one comes that is returned."""
+    name, parts, links = b".", deque(names), 0
     try:
         while parts:
             part = parts.popleft()
             if name != b".":
                 folder, name = _go_on(folder, name, wall), b"."
             if part == b"..":
-                folder = _moved(folder, os.open(b"..", _FOLDER, dir_fd=folder))
+                if root < 0 or not os.path.samestat(os.fstat(folder), os.fstat(root)):
+                    folder = _moved(folder, os.open(b"..", _FOLDER, dir_fd=folder))
                 continue
             target = _link_at(folder, part)
             # A link is followed unless it is the last part and is meant itself.
-            if target is not None and (parts or not keeps_link or _is_folder(folder, part)):
+            if target is not None and (parts or not keeps_link or _is_folder(folder, part, wall, root)):
                 links += 1
                 _check_count(links)
                 target = _followed(folder, part)
                 if target.startswith(b"/"):
-                    folder = _moved(folder, os.open("/", _FOLDER))
+                    folder = _moved(folder, _begin(root))
                 parts.extendleft(reversed(_split(target)))
                 continue
             name = part
@@ -131,11 +137,32 @@ def _followed(folder: int, name: bytes) -> bytes:
         os.close(link)
 
 
-def _is_folder(folder: int, name: bytes) -> bool:
+def _is_folder(folder: int, link: bytes, wall: Wall, root: int) -> bool:
+    """Return whether a link leads to a folder."""
+    if root < 0:
+        try:
+            return stat.S_ISDIR(os.stat(link, dir_fd=folder).st_mode)
+        except OSError:
+            return False
     try:
-        return stat.S_ISDIR(os.stat(name, dir_fd=folder).st_mode)
-    except OSError:
+        around, name = _walk(os.dup(folder), [link], wall, keeps_link=False, root=root)
+    except InvalidState:
         return False
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=around, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+    finally:
+        os.close(around)
+
+
+def _begin(root: int) -> int:
+    """Return the folder in which absolute paths begin, opened."""
+    return os.open("/", _FOLDER) if root < 0 else os.open(b".", _FOLDER, dir_fd=root)
 
 
 @contextmanager

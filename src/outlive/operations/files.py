@@ -50,7 +50,7 @@ class FileOpen(msgspec.Struct, kw_only=True, frozen=True):
         str,
         Meta(
             max_length=256,
-            description="`local` (the server's machine), a node, or a process: the machine where that runs.",
+            description="`local` (the server's machine), a node, or a process: the machine or container where that runs.",
         ),
     ] = "local"
     write: Annotated[bool, Meta(description="It is to be written.")] = False

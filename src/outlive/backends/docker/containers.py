@@ -17,11 +17,13 @@ from weakref import WeakValueDictionary
 
 from outlive.backends.docker import folders
 from outlive.backends.docker.api import DockerApi, DockerSettings, NoSuchContainer
+from outlive.backends.docker.container_root import open_root
 from outlive.backends.docker.maker import Maker
 from outlive.backends.docker.recipe import Labels, check_plan, is_set_aside
 from outlive.backends.docker.runner_access import has_commands
 from outlive.backends.docker.runner_socket import Connect, LockPath, RunnerHandle
 from outlive.core.errors import OutliveError, StartFailed, error_from_slug
+from outlive.core.file_words import OtherRoot
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
 
@@ -295,6 +297,11 @@ class Containers:
             except OSError as error:
                 raise _not_written(name, error) from error
             self._collector.touch(name)
+
+    def open_root(self, name: str) -> OtherRoot:
+        """Return the root folder of a running container (see `container_root`). Blocks; from any thread."""
+        self._collector.touch(name)
+        return open_root(self._layout, name)
 
     async def let_go(self, name: str) -> None:
         """Record that a process in this container is over; a container of its own is removed at once.

@@ -87,9 +87,13 @@ def prepare_hand(layout: Layout, name: str) -> None:
 
 def known_way(layout: Layout, name: str) -> tuple[int, str]:
     """Return the pid of the first process (0: unknown), and its socket, or its proxy's where a stream is used (`ferry`)."""
-    is_stream = os.path.exists(f"{layout.container(name)}/{TUNNEL_FILE}")
-    path = layout.stand_socket(name) if is_stream else layout.runner_socket(name)
+    path = layout.stand_socket(name) if is_streamed(layout, name) else layout.runner_socket(name)
     return read_init(layout, name), path
+
+
+def is_streamed(layout: Layout, name: str) -> bool:
+    """Return whether a container is reached by a stream (`ferry`): then `init` is its proxy's here, and not a process inside."""
+    return os.path.exists(f"{layout.container(name)}/{TUNNEL_FILE}")
 
 
 def write_init(layout: Layout, name: str, pid: int) -> None:

@@ -1,4 +1,4 @@
-"""`outlive cp`: files and folders between this machine, the server's and its nodes."""
+"""`outlive cp`: files and folders between this machine, the server's, its containers and its nodes."""
 
 import sys
 import time

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from outlive.core.command import NO_LIMITS, Command, Limits, Profile, Sandbox
 from outlive.core.errors import CommandRefused, InvalidRequest
+from outlive.core.file_words import OtherRoot
 from outlive.core.identity import ProcessId
 from outlive.core.location import DOCKER, LOCAL, ContainerPlan, Isolation, Kind, Location
 from outlive.core.process import Owner, ProcessRecord
@@ -39,7 +40,7 @@ class ContainerSettings:
 
     Below each of `workspaces` (absolute) commands of one principal share a container, in which it is mounted; other folders
     are the image's own. Without an `image` every command must name one. `remember` notes a plan down and returns the name
-    of its container; None: there is no Docker mode.
+    of its container; `open_root` opens the root folder of a running one, and blocks. None: there is no Docker mode.
     """
 
     backend: str = LOCAL
@@ -54,6 +55,7 @@ class ContainerSettings:
     processes: int | None = None
     isolation: Isolation = "session"
     remember: Callable[[ContainerPlan], Awaitable[str]] | None = None
+    open_root: Callable[[str], OtherRoot] | None = None
 
 
 class ContainerStarts:

@@ -1,0 +1,69 @@
+"""A container's files as they are seen inside: `open_root` finds its root by its first process, `/proc/PID/root` (proc(5)).
+
+No daemon is asked, and nothing is stored in between; the container's volumes and mounts are there, too. A server that may use the
+daemon's socket, and has not the rights of the daemon's user, is refused by the kernel.
+"""
+
+import contextlib
+import os
+import select
+
+from outlive.backends.docker import folders
+from outlive.core.errors import InvalidRequest, InvalidState
+from outlive.core.file_words import OtherRoot
+from outlive.core.layout import Layout
+
+_MOUNT = "Mount a folder into the container, and copy from or to that."
+
+
+def open_root(layout: Layout, name: str) -> OtherRoot:
+    """Return the root folder of a running container; its first process's user gets what is made in it. Blocks.
+
+    Raises:
+        InvalidRequest: It runs where this server sees no files: on another machine, or in a virtual one.
+        InvalidState: `file_missing`: it does not run any more; `file_failed`: this server's user may not look into it.
+    """
+    if folders.is_streamed(layout, name):
+        text = f"The container {name} runs where this server sees no files."
+        raise InvalidRequest("invalid_params", text, hint=_MOUNT)
+    pid = folders.read_init(layout, name)
+    with contextlib.ExitStack() as opened:
+        try:
+            pidfd = os.pidfd_open(pid)
+            opened.callback(os.close, pidfd)
+            root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.callback(os.close, root)
+            uid, gid = _owner(pid)
+        except PermissionError:
+            text = f"The files of the container {name} are closed to this server's user."
+            raise InvalidState(
+                "file_failed", text, hint=f"Run the server as the daemon's user. {_MOUNT}"
+            ) from None
+        except OSError:
+            raise _gone(name) from None
+        # It lives after all that was opened by its number: that was not another process's.
+        if _has_ended(pidfd):
+            raise _gone(name)
+        return OtherRoot(fd=os.dup(root), uid=uid, gid=gid)
+
+
+def _owner(pid: int) -> tuple[int, int]:
+    """Return user and group of a process, as this machine numbers them (/proc/PID/status, proc(5))."""
+    ids: dict[bytes, int] = {}
+    with open(f"/proc/{pid}/status", "rb") as file:
+        for line in file:
+            name, _, rest = line.partition(b":")
+            if name in {b"Uid", b"Gid"}:
+                ids[name] = int(rest.split()[1])  # real, effective, saved, of files
+    return ids[b"Uid"], ids[b"Gid"]
+
+
+def _has_ended(pidfd: int) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _gone(name: str) -> InvalidState:
+    text = f"The container {name} does not run any more: its files went with it."
+    return InvalidState("file_missing", text, hint=_MOUNT)
