@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,8 @@ from outlive.core.process import Owner
 from outlive.engine import Engine
 from outlive.engine.terminals import EngineTerminals, NewTerminal
 from tests.engine.engines import ME, an_engine
-from tests.terminals.shells import Desk
+from tests.keeper.house import House
+from tests.terminals.shells import Desk, an_environment
 
 _FOREIGN = r"printf '\033]133;D;3\007\033]133;A\007$ \033]133;B\007\033]133;D;9;aid=0123456789abcdef\007'"
 
@@ -278,16 +280,17 @@ async def test_a_process_that_is_no_terminal_is_none(desk: Desk) -> None:
     await desk.engine.controls.cancel(process, grace_s=0)
 
 
-async def test_another_engine_knows_the_terminals_and_goes_on(desk: Desk, engine: Engine) -> None:
-    info = await desk.opened(name="kept")
-    await desk.run(info.terminal_id, "X=5")
-    settings = engine.settings
-    async with an_engine(
-        __import__("pathlib").Path(settings.state_dir),
-        environment=dict(settings.environment),
-        cwd=settings.cwd,
-    ) as later:
+async def test_another_engine_knows_the_terminals_and_goes_on(shared_house: House, tmp_path: Path) -> None:
+    def opened() -> Engine:
+        environment = an_environment(tmp_path)
+        return an_engine(shared_house.state_dir, environment=environment, cwd=str(tmp_path))
+
+    async with opened() as earlier:
+        info = await Desk(earlier).opened(name="kept")
+        await Desk(earlier).run(info.terminal_id, "X=5")
+    async with opened() as later:
         found = Desk(later)
         assert replace(info, cwd=None) in [replace(one, cwd=None) for one in await found.host.terminals(ME)]
         assert (await found.run(info.terminal_id, "echo $X; (exit 2)")).output == "5\n"
         assert (await found.read(info.terminal_id)).exit_code == 2
+        await found.host.close(info.terminal_id, ME)
