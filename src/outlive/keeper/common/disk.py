@@ -23,7 +23,8 @@ _NO_SUCH_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL})
 _LEAST_BYTES = 256 << 10
 _LEAST_INODES = 16
 
-_PIECE_BYTES = 16 << 10  # of one file: room for four records of one block each
+_BLOCK = 4 << 10
+_PIECE_BYTES = 16 << 10  # of one file at least: room for four records of one block each
 _MOST_PIECES = 256  # 4 MiB: enough for the end records of some hundred commands that all end on a full disk
 _SHARE = 16  # on a small file system the reserve takes no more than this part of it
 _SLICE = 16  # files made in one turn of the supervisor's loop: about 0.5 ms
@@ -79,6 +80,18 @@ def _has_room(found: os.statvfs_result, *, bytes_: int, inodes: int) -> bool:
     return is_enough and (not found.f_files or found.f_favail >= inodes)
 
 
+def _plan(found: os.statvfs_result) -> tuple[int, int]:
+    """Return how many files the complete reserve has, and the bytes of each: less in all on a small file system.
+
+    Where inodes are few the files are larger: the output that a command leaves takes as much room there.
+    """
+    most = _MOST_PIECES * _PIECE_BYTES
+    size = min(most, found.f_blocks * found.f_frsize // _SHARE) if found.f_blocks else most
+    by_inodes = found.f_files // _SHARE if found.f_files else _MOST_PIECES
+    count = min(size // _PIECE_BYTES, by_inodes)
+    return count, max(_PIECE_BYTES, size // count // _BLOCK * _BLOCK) if count else 0
+
+
 class Reserve:
     """The reserve of one state folder, shared by all processes through its files.
 
@@ -122,7 +135,10 @@ class Reserve:
     @property
     def for_records(self) -> int:
         """A quarter of the files: the output of ended commands (at most 2 MiB each) must leave them for end records."""
-        return self._wanted() // 4
+        try:
+            return _plan(os.statvfs(self._root))[0] // 4
+        except OSError:
+            return 0
 
     def refill(self) -> bool:
         """Make some of the missing files, if there is much more space than they take; return whether to go on."""
@@ -132,20 +148,20 @@ class Reserve:
                 return False
         try:
             found = os.statvfs(self._root)
-            wanted = self._wanted(found)
+            wanted, size = _plan(found)
             missing = wanted - len(names := self._names())
             if missing <= 0:
                 self._whole_at_ns = os.stat(self._folder).st_mtime_ns
                 return False
             # With a margin, so that the reserve is not what fills the disk again.
-            if not _has_room(found, bytes_=missing * _PIECE_BYTES + 2 * _LEAST_BYTES, inodes=2 * missing):
+            if not _has_room(found, bytes_=missing * size + 2 * _LEAST_BYTES, inodes=2 * missing):
                 return False
-            self._make(set(names), min(missing, _SLICE))
+            self._make(set(names), min(missing, _SLICE), size)
         except OSError:
             return False  # the supervisor tries again from time to time
         return True
 
-    def _make(self, names: set[str], count: int) -> None:
+    def _make(self, names: set[str], count: int, size: int) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkdir(self._folder, 0o700)
         for name in [f"{number:03}" for number in range(_MOST_PIECES)]:
@@ -156,26 +172,13 @@ class Reserve:
             path = f"{self._folder}/{name}"
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
-                os.posix_fallocate(fd, 0, _PIECE_BYTES)
+                os.posix_fallocate(fd, 0, size)
             except OSError:
                 os.unlink(path)  # an empty file reserves no space
                 raise
             finally:
                 os.close(fd)
             count -= 1
-
-    def _wanted(self, found: os.statvfs_result | None = None) -> int:
-        """Return how many files the complete reserve has: fewer on a small file system."""
-        if found is None:
-            try:
-                found = os.statvfs(self._root)
-            except OSError:
-                return 0
-        by_size = (
-            found.f_blocks * found.f_frsize // _SHARE // _PIECE_BYTES if found.f_blocks else _MOST_PIECES
-        )
-        by_inodes = found.f_files // _SHARE if found.f_files else _MOST_PIECES
-        return min(_MOST_PIECES, by_size, by_inodes)
 
     def _names(self) -> list[str]:
         try:
