@@ -234,22 +234,11 @@ class Pump:
         self.hold(stream)
         if not stream.is_stalled:
             stream.is_stalled = True
-            self._loop.later(0.0 if self._make_room(stream) else _RETRY_S, lambda: self._retry(stream))
+            self._loop.later(
+                0.0 if _make_room(stream, self._reserve) else _RETRY_S, lambda: self._retry(stream)
+            )
             self._report_stall(stream.process)
         return False
-
-    def _make_room(self, stream: Stream) -> bool:
-        """Give up some of the reserve for what an ended command has left in its pipe; return whether there was some.
-
-        That is limited, so that the command that filled the disk can be removed. What a tree writes that is being ended is not: its
-        last writer is waited for, or it would take the room of what it leaves.
-        """
-        process = stream.process
-        if process.phase < Phase.EXITED:
-            return False
-        if process.stop_at and not stream.is_terminal and not has_no_writer(stream.source):
-            return False
-        return self._reserve.give_up(keep=self._reserve.for_records)
 
     def _retry(self, stream: Stream) -> None:
         """Try again after the disk was full; nothing is lost, since the process waited at its full pipe."""
@@ -327,6 +316,20 @@ class Pump:
             self._rest_s = min(self._rest_s + _REST_STEP_S, _MOST_REST_S)
         if self._rest_s >= _REST_STEP_S:
             time.sleep(self._rest_s)
+
+
+def _make_room(stream: Stream, reserve: Reserve) -> bool:
+    """Give up some of the reserve for what an ended command has left in its pipe; return whether there was some.
+
+    That is limited, so that the command that filled the disk can be removed. What a tree writes that is being ended is not: its
+    last writer is waited for, or it would take the room of what it leaves.
+    """
+    process = stream.process
+    if process.phase < Phase.EXITED:
+        return False
+    if process.stop_at and not stream.is_terminal and not has_no_writer(stream.source):
+        return False
+    return reserve.give_up(keep=reserve.for_records)
 
 
 def _waiting(stream: Stream) -> int:
