@@ -15,7 +15,7 @@ import os
 import secrets
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, assert_never
 
@@ -23,7 +23,7 @@ import msgspec
 
 from outlive.core.errors import InvalidRequest, InvalidState, LimitExceeded, OutliveError, ProcessNotFound
 from outlive.core.events import AuditEvent
-from outlive.core.file_words import name_bytes, shown_name, wire_name
+from outlive.core.file_words import OtherRoot, name_bytes, shown_name, wire_name
 from outlive.core.location import LOCAL, Location
 from outlive.core.process import Owner
 from outlive.engine.file_bounds import EarlyBytes, FileThreads
@@ -240,26 +240,15 @@ class Copies:
                 path=str(answer.get("path", "")),
             )
             return opened, answer["entry"]
-        root = await self._threads.run(by.principal, lambda: self._root(place, writes=asked.write))
+        root = await self._threads.run(
+            by.principal, lambda: _root_of(place, self._wall, self._open_root, writes=asked.write)
+        )
         try:
             entry = await self._threads.run(by.principal, lambda: root.look(""))
         except BaseException:
             root.close()
             raise
         return _OpenCopy(by=by, details=details, root=root, path=root.path), entry
-
-    def _root(self, place: _CopyPlace, *, writes: bool) -> FileRoot:
-        """Open a place of this machine or of one of its containers. Blocks."""
-        path, container = name_bytes(place.path), place.location.container
-        if container is None:
-            return FileRoot(path, self._wall, writes=writes)
-        if self._open_root is None:
-            raise InvalidRequest("invalid_params", "This server has no containers.")
-        other = self._open_root(container)
-        try:
-            return FileRoot(path, self._wall, writes=writes, other=other)
-        finally:
-            os.close(other.fd)
 
     async def _let_go(self, opened: _OpenCopy) -> None:
         """Close it on its node; what is here is closed by `_close`."""
@@ -374,6 +363,22 @@ class Copies:
         self._events.publish(
             AuditEvent(what=what, by=by, decision=decision, reason=error.code, details=details)
         )
+
+
+def _root_of(
+    place: _CopyPlace, wall: Wall, open_root: Callable[[str], OtherRoot] | None, *, writes: bool
+) -> FileRoot:
+    """Open a place of this machine or of one of its containers. Blocks."""
+    path, container = name_bytes(place.path), place.location.container
+    if container is None:
+        return FileRoot(path, wall, writes=writes)
+    if open_root is None:
+        raise InvalidRequest("invalid_params", "This server has no containers.")
+    other = open_root(container)
+    try:
+        return FileRoot(path, wall, writes=writes, other=other)
+    finally:
+        os.close(other.fd)
 
 
 def _make(root: FileRoot, asked: FileMake) -> Members:

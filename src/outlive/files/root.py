@@ -31,6 +31,7 @@ from outlive.files.walk import enter, failure, find, looked_at, opened_again, pa
 from outlive.files.wall import Wall
 
 Members = Mapping[str, Any]
+_Owner = tuple[int, int] | None  # user and group of what is made; None: this server's
 
 PAGE = 1000  # entries of a folder at once: some 100 KB
 _HASHED_BYTES = 1024 * 1024  # at once: what is in memory
@@ -147,7 +148,7 @@ class FileRoot:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             fd = os.open(part_name(last, key), flags, 0o600, dir_fd=folder)
             try:
-                self._check_part(fd, folder, last)
+                _check_part(fd, folder, last, self._wall, owner=self._owner)
                 size = os.fstat(fd).st_size
                 if size < offset:
                     raise TooEarly(size)
@@ -188,12 +189,12 @@ class FileRoot:
                     return entry
                 raise
             try:
-                self._check_part(fd, folder, last)
+                _check_part(fd, folder, last, self._wall, owner=self._owner)
                 if os.fstat(fd).st_size != size or (sha256 is not None and _sha256(fd) != sha256):
                     os.unlink(part, dir_fd=folder)
                     text = f"{shown_name(name) or 'The file'} did not arrive as it was sent."
                     raise InvalidState("file_changed", text)
-                self._give(fd)
+                _give(fd, self._owner)
                 os.utime(fd, ns=(mtime_ns, mtime_ns))
                 os.fsync(fd)
                 os.fchmod(fd, mode & _PERMISSIONS)
@@ -216,7 +217,7 @@ class FileRoot:
             with looked_at(folder, last, self._wall) as (fd, found):
                 _check_kind(found, name, "folder")
                 if is_new:
-                    self._give(f"/proc/self/fd/{fd}")
+                    _give(f"/proc/self/fd/{fd}", self._owner)
                 if found.st_mode & _OPEN != _OPEN:
                     os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(found.st_mode) | _OPEN)
                 return _entry(name, fd, os.fstat(fd))
@@ -229,7 +230,7 @@ class FileRoot:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=folder)
             os.symlink(name_bytes(target), part, dir_fd=folder)
-            self._give(part, dir_fd=folder)
+            _give(part, self._owner, dir_fd=folder)
             os.utime(part, ns=(mtime_ns, mtime_ns), dir_fd=folder, follow_symlinks=False)
             os.rename(part, last, src_dir_fd=folder, dst_dir_fd=folder)
             _sync_folder(folder)
@@ -250,25 +251,6 @@ class FileRoot:
             part = part_name(last, key)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(part, dir_fd=folder)
-
-    def _give(self, made: int | bytes | str, *, dir_fd: int | None = None) -> None:
-        """Let what was made in another root be its user's; where this server may not give it away, it stays this server's.
-
-        It is a file's descriptor, a descriptor's path, or the name of a link in a folder.
-        """
-        if self._owner is not None:
-            with contextlib.suppress(PermissionError):
-                os.chown(made, *self._owner, dir_fd=dir_fd, follow_symlinks=dir_fd is None)
-
-    def _check_part(self, fd: int, folder: int, last: bytes) -> None:
-        """Refuse what has an unfinished file's name and is none of ours: a FIFO, a file of another user, one with a second name."""
-        found = os.fstat(fd)
-        self._wall.check(fd, found, parent=folder, name=last)
-        # Given away already, where a server was killed before it had renamed it.
-        is_own = found.st_uid in {os.geteuid(), *(() if self._owner is None else self._owner[:1])}
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or not is_own:
-            text = f"{shown_name(wire_name(last))} cannot be written: something else has the name of its unfinished file."
-            raise InvalidState("file_failed", text)
 
     @contextmanager
     def _at(self, name: str) -> Iterator[tuple[int, bytes]]:
@@ -307,6 +289,27 @@ def _entry_of(folder: int, name: bytes) -> Members | None:
         return _entry(wire_name(name), fd, os.fstat(fd))
     finally:
         os.close(fd)
+
+
+def _give(made: int | bytes | str, owner: _Owner, *, dir_fd: int | None = None) -> None:
+    """Let what was made in another root be its user's; where this server may not give it away, it stays this server's.
+
+    It is a file's descriptor, a descriptor's path, or the name of a link in a folder.
+    """
+    if owner is not None:
+        with contextlib.suppress(PermissionError):
+            os.chown(made, *owner, dir_fd=dir_fd, follow_symlinks=dir_fd is None)
+
+
+def _check_part(fd: int, folder: int, last: bytes, wall: Wall, *, owner: _Owner) -> None:
+    """Refuse what has an unfinished file's name and is none of ours: a FIFO, a file of another user, one with a second name."""
+    found = os.fstat(fd)
+    wall.check(fd, found, parent=folder, name=last)
+    # Given away already, where a server was killed before it had renamed it.
+    is_own = found.st_uid in {os.geteuid(), *(() if owner is None else owner[:1])}
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or not is_own:
+        text = f"{shown_name(wire_name(last))} cannot be written: something else has the name of its unfinished file."
+        raise InvalidState("file_failed", text)
 
 
 def _check_replaced(folder: int, last: bytes, name: str, wall: Wall) -> None:
