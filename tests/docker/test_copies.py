@@ -1,5 +1,6 @@
 """`outlive cp` from and to containers, as somebody calls it at a shell."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,6 +103,20 @@ def test_nothing_leads_out_of_a_container(house: StreamHouse, tmp_path: Path) ->
     assert set(found) == {"harmless\n"}
     refused = _cp(house, f"{process.process_id}:/proc/1/environ", str(target))
     assert (refused.returncode, "the kernel" in refused.stderr) == (1, True), refused.stderr
+
+
+@pytest.mark.promise("S0.19.copy_wall")
+def test_a_pid_that_another_process_has_by_now_opens_no_root(house: StreamHouse, tmp_path: Path) -> None:
+    """A container's first process is known by its number: one of this machine has this machine's files."""
+    process = _running(house)
+    [folder] = house.state.glob("containers/*")
+    (tmp_path / "secret").write_text(_SECRET)
+    known = (folder / "init").read_text()
+    (folder / "init").write_text(f"{os.getpid()}\n")
+    refused = _cp(house, f"{process.process_id}:{tmp_path}/secret", str(tmp_path / "got"))
+    (folder / "init").write_text(known)
+    assert (refused.returncode, "does not run any more" in refused.stderr) == (1, True), refused.stderr
+    assert not (tmp_path / "got").exists()
 
 
 def test_a_container_that_is_gone_and_one_without_files_here_say_so(

@@ -6,9 +6,9 @@ daemon's socket, and has not the rights of the daemon's user, is refused by the 
 
 import contextlib
 import os
-import select
 
 from outlive.backends.docker import folders
+from outlive.backends.docker.runner_socket import Connect, RunnerHandle
 from outlive.core.errors import InvalidRequest, InvalidState
 from outlive.core.file_words import OtherRoot
 from outlive.core.layout import Layout
@@ -16,7 +16,7 @@ from outlive.core.layout import Layout
 _MOUNT = "Mount a folder into the container, and copy from or to that."
 
 
-def open_root(layout: Layout, name: str) -> OtherRoot:
+def open_root(layout: Layout, name: str, *, connect: Connect) -> OtherRoot:
     """Return the root folder of a running container; its first process's user gets what is made in it. Blocks.
 
     Raises:
@@ -26,23 +26,22 @@ def open_root(layout: Layout, name: str) -> OtherRoot:
     if folders.is_streamed(layout, name):
         text = f"The container {name} runs where this server sees no files."
         raise InvalidRequest("invalid_params", text, hint=_MOUNT)
-    pid = folders.read_init(layout, name)
+    pid, path = folders.known_way(layout, name)
     with contextlib.ExitStack() as opened:
         try:
-            pidfd = os.pidfd_open(pid)
-            opened.callback(os.close, pidfd)
+            runner = opened.enter_context(contextlib.closing(RunnerHandle(path, pid, connect=connect)))
             root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             opened.callback(os.close, root)
             uid, gid = _owner(pid)
         except PermissionError:
             text = f"The files of the container {name} are closed to this server's user."
-            raise InvalidState(
-                "file_failed", text, hint=f"Run the server as the daemon's user. {_MOUNT}"
-            ) from None
+            hint = f"Run the server as the daemon's user. {_MOUNT}"
+            raise InvalidState("file_failed", text, hint=hint) from None
         except OSError:
             raise _gone(name) from None
-        # It lives after all that was opened by its number: that was not another process's.
-        if _has_ended(pidfd):
+        # Its number may be another process's by now, whose root would be this machine's: only the first process of the container
+        # listens on its socket, and it lived all the while.
+        if not runner.is_open():
             raise _gone(name)
         return OtherRoot(fd=os.dup(root), uid=uid, gid=gid)
 
@@ -56,12 +55,6 @@ def _owner(pid: int) -> tuple[int, int]:
             if name in {b"Uid", b"Gid"}:
                 ids[name] = int(rest.split()[1])  # real, effective, saved, of files
     return ids[b"Uid"], ids[b"Gid"]
-
-
-def _has_ended(pidfd: int) -> bool:
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def _gone(name: str) -> InvalidState:

@@ -301,7 +301,7 @@ class Containers:
     def open_root(self, name: str) -> OtherRoot:
         """Return the root folder of a running container (see `container_root`). Blocks; from any thread."""
         self._collector.touch(name)
-        return open_root(self._layout, name)
+        return open_root(self._layout, name, connect=self._connect)
 
     async def let_go(self, name: str) -> None:
         """Record that a process in this container is over; a container of its own is removed at once.
