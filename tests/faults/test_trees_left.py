@@ -36,7 +36,8 @@ def _leave_one(server: OutliveServer, marker: Marker) -> str:
     """Run a command that leaves a process without its streams; return its id once the registry has that in its file."""
     line = f"setsid {marker.sleep} </dev/null >/dev/null 2>&1 & exit 3"
     started = _ask(server, "execute", command=line, detach=True)["process_id"]
-    found = _ask(server, "wait", process_id=started, wait_s=10)
+    # What it leaves has its streams for a moment, before it has given them up.
+    found = _ask(server, "wait", process_id=started, until="closed", wait_s=10)
     assert (found["exit_code"], found["streams"], found["descendants"]) == (3, "closed", 1)
     until(lambda: _filed(server) == {started: 1}, "its row")  # the next server begins with that
     return str(started)

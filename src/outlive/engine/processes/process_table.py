@@ -88,9 +88,9 @@ class LiveTable:
         return list(self._of_connection.get(connection_id, {}).values())
 
     def end_connection(self, connection_id: str) -> list[Process]:
-        """From now on a connection is over for good; return what lives of it."""
+        """From now on a connection is over for good; return what lives of it, without what only waits to be filed."""
         self._over.add(connection_id)
-        left = self.of_connection(connection_id)
+        left = [process for process in self.of_connection(connection_id) if not process.is_finished]
         for process in left:
             process.leave_session()
         return left
