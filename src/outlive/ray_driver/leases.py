@@ -31,6 +31,7 @@ from outlive.ray_driver.lease_keys import LeaseKey, read_keys
 NAMESPACE = "outlive"
 _NODE_ID = "ray.io/node-id"  # a label that Ray gives each node
 _KEYS = b"outlive"  # the keys' own namespace in Ray's key-value table
+_ALL_KEYS = b"lease/"  # how they begin
 # Where the room was taken by another one, Ray tries again each second: longer than that, so that room that becomes free is found.
 _ROOM_S = 2.5
 # A group that was removed frees its name after some milliseconds.
@@ -92,14 +93,15 @@ class RayLeases:
         nodes = {one["NodeID"]: one for one in ray.nodes() if one["Alive"]}
         names = {node_id: name_of(one) for node_id, one in nodes.items()}
         self._ids = {name: node_id for node_id, name in names.items()}
-        keys, odd = read_keys(_internal_kv_list(b"lease/", namespace=_KEYS))
+        keys, odd = read_keys(_internal_kv_list(_ALL_KEYS, namespace=_KEYS))
         if odd and not self._has_told:
             self._has_told = True
             sys.stderr.write(f"keys that no server of ours has written are passed over: {odd[:_SHOWN]}\n")
-        self._others = {}
+        others: dict[str, list[bytes]] = {}
         for key in keys:
             if key.owner != self._owner:
-                self._others.setdefault(key.process_id, []).append(key.encode())
+                others.setdefault(key.process_id, []).append(key.encode())
+        self._others = others  # at once: other threads read it
         self._verify(keys, frozenset(nodes))
         free = available_resources_per_node()
         return LeaseReport(
@@ -145,9 +147,13 @@ class RayLeases:
                 raise TimeoutError(f"the placement group of {process_id} does not go away")
             remove_placement_group(found["group"])
             time.sleep(_LOOK_S)
-        prefix = LeaseKey(self._owner, process_id, "").encode()
+        own = _internal_kv_list(LeaseKey(self._owner, process_id, "").encode(), namespace=_KEYS)
         # Also what the server has written from which this one has adopted the command: it may be gone for good.
-        for key in (*_internal_kv_list(prefix, namespace=_KEYS), *self._others.pop(process_id, ())):
+        others = self._others.pop(process_id, [])
+        if not own and not others:  # it was adopted, and has ended, since the last look
+            keys, _ = read_keys(_internal_kv_list(_ALL_KEYS, namespace=_KEYS))
+            others = [key.encode() for key in keys if key.process_id == process_id]
+        for key in (*own, *others):
             _internal_kv_del(key, namespace=_KEYS)
 
 
