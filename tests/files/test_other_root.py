@@ -28,9 +28,12 @@ def inside(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def _opened(inside: Path, path: str, *, writes: bool = False) -> Iterator[FileRoot]:
+def _opened(
+    inside: Path, path: str, *, writes: bool = False, owner: tuple[int, int] | None = None
+) -> Iterator[FileRoot]:
     fd = os.open(inside, os.O_PATH | os.O_DIRECTORY)
-    other = OtherRoot(fd=fd, uid=os.geteuid(), gid=os.getegid())
+    uid, gid = owner or (os.geteuid(), os.getegid())
+    other = OtherRoot(fd=fd, uid=uid, gid=gid)
     try:
         root = FileRoot(path.encode(), Wall(), writes=writes, other=other)
     finally:
@@ -94,13 +97,7 @@ def test_a_link_at_the_end_is_kept_or_followed_by_what_it_leads_to_inside(inside
 
 def test_what_is_made_there_belongs_to_its_user(inside: Path) -> None:
     """A server that is no root's gives nothing away: then it is its own, and the copy is made all the same."""
-    fd = os.open(inside, os.O_PATH | os.O_DIRECTORY)
-    other = OtherRoot(fd=fd, uid=12345, gid=54321)
-    try:
-        root = FileRoot(b"/new", Wall(), writes=True, other=other)
-    finally:
-        os.close(fd)
-    try:
+    with _opened(inside, "/new", writes=True, owner=(12345, 54321)) as root:
         root.make_folder("")
         root.write("file", _KEY, 0, b"x", cut=False)
         # Killed between the two: the file was given away and has not got its name.
@@ -109,8 +106,6 @@ def test_what_is_made_there_belongs_to_its_user(inside: Path) -> None:
             os.chown(part, 12345, 54321)
         root.place("file", _KEY, size=1, sha256=None, mode=0o4755, mtime_ns=1)
         root.make_link("link", "/data/file", mtime_ns=1)
-    finally:
-        root.close()
     wanted = (12345, 54321) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
     made = [inside / "new", inside / "new" / "file", inside / "new" / "link"]
     assert [(one.lstat().st_uid, one.lstat().st_gid) for one in made] == [wanted] * 3

@@ -1,4 +1,4 @@
-"""`Copies`: files of this machine and of nodes, opened, read and written for callers that copy them.
+"""`Copies`: files of this machine, its containers and nodes, opened, read and written for callers that copy them.
 
 A copy is opened by a caller that might run any command there, unbounded: only such a caller can read and write what files there are
 without it. Where lists are in force, they judge `outlive cp` with the path, as a command, and once more with the path that this has led

@@ -27,12 +27,14 @@ def open_root(layout: Layout, name: str, *, connect: Connect) -> OtherRoot:
         text = f"The container {name} runs where this server sees no files."
         raise InvalidRequest("invalid_params", text, hint=_MOUNT)
     pid, path = folders.known_way(layout, name)
-    with contextlib.ExitStack() as opened:
+    try:
+        runner = RunnerHandle(path, pid, connect=connect)
+    except OSError:
+        raise _gone(name) from None
+    with contextlib.closing(runner):
         try:
-            runner = opened.enter_context(contextlib.closing(RunnerHandle(path, pid, connect=connect)))
-            root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            opened.callback(os.close, root)
             uid, gid = _owner(pid)
+            root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except PermissionError:
             text = f"The files of the container {name} are closed to this server's user."
             hint = f"Run the server as the daemon's user. {_MOUNT}"
@@ -42,8 +44,9 @@ def open_root(layout: Layout, name: str, *, connect: Connect) -> OtherRoot:
         # Its number may be another process's by now, whose root would be this machine's: only the first process of the container
         # listens on its socket, and it lived all the while.
         if not runner.is_open():
+            os.close(root)
             raise _gone(name)
-        return OtherRoot(fd=os.dup(root), uid=uid, gid=gid)
+        return OtherRoot(fd=root, uid=uid, gid=gid)
 
 
 def _owner(pid: int) -> tuple[int, int]:
