@@ -192,12 +192,13 @@ def test_a_shell_inside_looks_after_its_own_jobs(stages: Stages) -> None:
         shown.wait(lambda _text: bool(_pids_of("sleep", "63")), "the job")
         shown.type("C-z")
         shown.wait_text("Stopped")
-        shown.say("kill %1; exit 4")
-        shown.wait_text("There are")
         shown.say("exit 4")
+        shown.wait_text("There are")
+        shown.say("exit 4")  # said twice, bash ends what it has stopped
         shown.wait_prompt()
         shown.say("echo $?")
         shown.wait_text("\n4\n")
+        shown.wait(lambda _text: not _pids_of("sleep", "63"), "the end of the job")
 
     stages.play(scene)
 
