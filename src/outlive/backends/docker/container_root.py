@@ -5,6 +5,7 @@ daemon's socket, and has not the rights of the daemon's user, is refused by the 
 """
 
 import contextlib
+import errno
 import os
 
 from outlive.backends.docker import folders
@@ -21,26 +22,25 @@ def open_root(layout: Layout, name: str, *, connect: Connect) -> OtherRoot:
 
     Raises:
         InvalidRequest: It runs where this server sees no files: on another machine, or in a virtual one.
-        InvalidState: `file_missing`: it does not run any more; `file_failed`: this server's user may not look into it.
+        InvalidState: `file_missing`: it does not run any more; `file_failed`: this server's user may not look into it, or the
+            server has no descriptor left.
     """
     if folders.is_streamed(layout, name):
         text = f"The container {name} runs where this server sees no files."
         raise InvalidRequest("invalid_params", text, hint=_MOUNT)
-    pid, path = folders.known_way(layout, name)
     try:
+        pid, path = folders.known_way(layout, name)
+        if not pid:
+            raise _gone(name)
         runner = RunnerHandle(path, pid, connect=connect)
-    except OSError:
-        raise _gone(name) from None
+    except OSError as error:
+        raise _refusal(name, error) from None
     with contextlib.closing(runner):
         try:
             uid, gid = _owner(pid)
             root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        except PermissionError:
-            text = f"The files of the container {name} are closed to this server's user."
-            hint = f"Run the server as the daemon's user. {_MOUNT}"
-            raise InvalidState("file_failed", text, hint=hint) from None
-        except OSError:
-            raise _gone(name) from None
+        except OSError as error:
+            raise _refusal(name, error) from None
         # Its number may be another process's by now, whose root would be this machine's: only the first process of the container
         # listens on its socket, and it lived all the while.
         if not runner.is_open():
@@ -58,6 +58,19 @@ def _owner(pid: int) -> tuple[int, int]:
             if name in {b"Uid", b"Gid"}:
                 ids[name] = int(rest.split()[1])  # real, effective, saved, of files
     return ids[b"Uid"], ids[b"Gid"]
+
+
+def _refusal(name: str, error: OSError) -> InvalidState:
+    """Return the error for what the operating system says of a container's first process."""
+    if error.errno in {errno.ENOENT, errno.ESRCH}:
+        return _gone(name)
+    if isinstance(error, PermissionError):
+        text = f"The files of the container {name} are closed to this server's user."
+        return InvalidState("file_failed", text, hint=f"Run the server as the daemon's user. {_MOUNT}")
+    # It is this server that lacks something, a descriptor for instance: the container may run on.
+    return InvalidState(
+        "file_failed", f"The files of the container {name} cannot be opened: {error.strerror}."
+    )
 
 
 def _gone(name: str) -> InvalidState:
