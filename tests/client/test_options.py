@@ -1,14 +1,16 @@
 """The client's options of a start are those of the operation: declared once more, because users see their types."""
 
+import asyncio
 import types
 import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
+import pytest
 
-from outlive.client import StartOptions
-from outlive.client.options import execute_params
+from outlive.client import AsyncClient, StartOptions
+from outlive.client.options import check_names, execute_params
 from outlive.core.command import Limits
 from outlive.protocols.jsonrpc.params import ExecuteParams
 
@@ -60,3 +62,13 @@ def test_what_the_client_sends_is_read_as_it_was_meant() -> None:
     assert (command.cwd, dict(command.env), command.umask) == ("/tmp", {"A": "1", "B": None}, 0o27)
     assert (command.timeout_s, command.limits) == (3.5, Limits(cpu_s=5, cpus=1.5))
     assert isinstance(sent["tags"], Mapping)
+
+
+def test_a_misspelt_option_is_refused_with_the_nearest_name() -> None:
+    async def start(client: AsyncClient) -> None:
+        await client.start("true", timout_s=5)  # type: ignore[call-arg]
+
+    with pytest.raises(TypeError, match="'timout_s'; did you mean 'timeout_s'"):
+        asyncio.run(start(AsyncClient("/nowhere", start_server=False)))
+    with pytest.raises(TypeError, match=r"'zzz'$"):
+        check_names({"zzz": 1, "cwd": "/"})

@@ -15,7 +15,7 @@ from outlive.client.follow import AsyncEvents, AsyncFollow, Events, Follow, foll
 from outlive.client.link import Address, Links, say_nothing
 from outlive.client.machines.fleet import AsyncFiles, AsyncFleet, Files, Fleet
 from outlive.client.messages import read_approval, read_info
-from outlive.client.options import StartOptions, execute_params
+from outlive.client.options import StartOptions, check_names, execute_params
 from outlive.client.process import AsyncProcess, Process, position_of, process_over
 from outlive.client.results import PendingApproval, ProcessInfo
 from outlive.client.runtime import Runtime, blocking, run
@@ -120,11 +120,13 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
             InvalidRequest: Command or options make no sense.
             LimitExceeded: Too many processes, or the disk is full.
             BackendUnavailable: There is no server, or it does not answer.
+            TypeError: There is no such option; nothing was sent.
 
         With a `key` that is known in its project nothing is started: the earlier process is returned, `is_new` False. The
         command starts once, also when the connection is lost meanwhile and the request is sent again. Cancellation: the
         command may run all the same, under the `process_id` that was passed.
         """
+        check_names(options)
         process_id = ProcessId(
             options.get("process_id") or new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
         )

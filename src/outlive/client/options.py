@@ -93,10 +93,26 @@ class StartOptions(FlagOptions, total=False):
     process_id: str
 
 
+_NAMES = StartOptions.__optional_keys__
 _WORDS = ("command", "cwd", "script")
 _VARIABLES = ("env", "env_secrets")
 _MAPPINGS = {"env", "env_secrets", "limits", "needs", "tags"}
 _WIRE_NAMES: Mapping[str, str] = {"timeout_s": "timeout", "grace_s": "grace"}
+
+
+def check_names(options: Mapping[str, object]) -> None:
+    """Refuse an option that no start has: a server ignores what it does not know, and it would be lost.
+
+    Raises:
+        TypeError: As Python's own, with the nearest name that there is.
+    """
+    if unknown := options.keys() - _NAMES:
+        import difflib  # noqa: PLC0415 -- start-up time: 5 ms that only a misspelt name has to pay
+
+        name = min(unknown)
+        near = difflib.get_close_matches(name, _NAMES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise TypeError(f"start() got an unexpected keyword argument {name!r}{hint}")
 
 
 def execute_params(
