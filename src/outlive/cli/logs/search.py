@@ -77,13 +77,14 @@ def search(
                 tags=parse_tags(tags) or None,
                 each=limit,
             ):
+                # Before its lines are shown: a person who has found what they looked for stops the search just then.
+                searched, left = searched + answer.searched_bytes, answer.left_bytes
                 for line in answer.matches:
                     if server.as_json:
                         _show_json(line)
                     else:
                         _show(line, _label(line, project), is_first=not found, has_context=context > 0)
                     found, hidden = found + 1, hidden + line.redacted
-                searched, left = searched + answer.searched_bytes, answer.left_bytes
                 for _ in range(answer.processes):
                     one_more()
     tell_hidden(hidden, by=None)
