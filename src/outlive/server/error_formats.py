@@ -88,6 +88,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "file_failed": 409,
         "file_changed": 409,
         "copy_unknown": 404,
+        "batch_limit": 503,
         "copy_limit": 503,
         "no_room": 503,
         "process_limit": 503,

@@ -106,6 +106,9 @@ _SUPERSEDED = 4001
 # Commands of one connection that may start although its principal's others fill `Sessions.starts`.
 _OWN_STARTS = 4
 _MAX_LONG = 256  # unanswered wait, write and close_stdin requests of one connection; more are refused
+_MAX_LARGE = (
+    32  # large answers of one connection that lie in memory or are made; our own client asks for 12 at once
+)
 _CLOSE_PATIENCE_S = 1.0  # for a client that does not read: the server then cuts the connection
 
 
@@ -144,6 +147,7 @@ class Connection:
         self._conversation: asyncio.Task[None] | None = None
         self._own_starts = asyncio.Semaphore(_OWN_STARTS)
         self._longs = asyncio.Semaphore(_MAX_LONG)
+        self._large = asyncio.Semaphore(_MAX_LARGE)
         self._close_code: int | None = None  # set when the end is ours
 
     async def run(self, resumption: Resumption, access: Access) -> None:
@@ -271,6 +275,8 @@ class Connection:
                     places = self._own_starts
                     if places.locked():
                         places = self._sessions.starts.of(context.access.principal)
+                case Concurrency.LARGE:
+                    places = self._large
                 case Concurrency.LONG if self._longs.locked():
                     error = LimitExceeded(
                         "process_limit",

@@ -103,6 +103,7 @@ class Concurrency(IntEnum):
     IN_ORDER = 0  # the next request is read after the answer: quick, and the order matters
     STARTS = 1  # side by side, a bounded number: the next ones wait
     LONG = 2  # side by side for as long as it takes: too many are refused
+    LARGE = 3  # side by side, few at a time, since each answer is large: the next ones wait until answers have left
 
 
 # Answers one request, whose parameters have the method's shape; the text is the request's id.

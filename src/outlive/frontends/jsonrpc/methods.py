@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from outlive.core.errors import AccessDenied, InvalidRequest, OutliveError, ProtocolViolation
+from outlive.core.errors import AccessDenied, InvalidRequest, LimitExceeded, OutliveError, ProtocolViolation
 from outlive.core.events import AuditEvent
 from outlive.frontends.jsonrpc.context import BytesHandler, Concurrency, Context, Method, Result
 from outlive.frontends.jsonrpc.controls import CONTROLS, write_bytes
@@ -28,7 +28,7 @@ from outlive.operations.files import FileWrite
 from outlive.operations.requests import decode_request
 from outlive.protocols.jsonrpc.answers import encode_batch, encode_error, encode_result
 from outlive.protocols.jsonrpc.params import ProcessParams
-from outlive.protocols.jsonrpc.requests import Batch, Request, RequestRefusal
+from outlive.protocols.jsonrpc.requests import MAX_BATCH_ANSWER_BYTES, Batch, Request, RequestRefusal
 from outlive.protocols.websocket_frames import binary_frame, text_frame
 
 METHODS: Mapping[str, Method] = MappingProxyType(
@@ -101,12 +101,18 @@ class Requested(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: Concurrency
 
     async def answer(self, context: Context) -> tuple[bytes, list[Callable[[], None]]]:
-        """Do what is asked, one request after the other; return frames for one write, and what happens behind it."""
+        """Do what is asked, one request after the other; return frames for one write, and what happens behind it.
+
+        The responses of a batch lie in memory until all are there: what would come behind `MAX_BATCH_ANSWER_BYTES` is not done.
+        """
         responses: list[bytes] = []
         notifications: list[bytes] = []
         followups: list[Callable[[], None]] = []
+        answered_bytes = 0
         for number, entry in enumerate(self.entries, 1):
-            result = await entry.run(context)
+            is_full = answered_bytes > MAX_BATCH_ANSWER_BYTES and entry.request_id is not None
+            result = _batch_is_full() if is_full else await entry.run(context)
+            before = len(responses)
             if isinstance(result, OutliveError):
                 if entry.request_id is not None:
                     responses.append(encode_error(entry.request_id, result))
@@ -122,6 +128,7 @@ class Requested(msgspec.Struct, frozen=True, kw_only=True):
                 notifications += result.notifications
                 if result.then is not None:
                     followups.append(result.then)
+            answered_bytes += sum(map(len, responses[before:]))
             if number % TURN_REQUESTS == 0:
                 await asyncio.sleep(0)
         return self._framed(responses, notifications), followups
@@ -135,6 +142,12 @@ class Requested(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_batch and responses:
             responses = [encode_batch(responses)]
         return b"".join(map(text_frame, responses + notifications))
+
+
+def _batch_is_full() -> LimitExceeded:
+    return LimitExceeded(
+        "batch_limit", f"This batch was answered with {MAX_BATCH_ANSWER_BYTES} bytes already."
+    )
 
 
 def requested(frame: Request | RequestRefusal | Batch) -> Requested:

@@ -110,6 +110,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "file_failed": _FAILED,
         "file_changed": _FAILED,
         "copy_unknown": _FAILED,
+        "batch_limit": _FAILED,
         "copy_limit": _FAILED,
         "no_room": _FAILED,
         "process_limit": _FAILED,

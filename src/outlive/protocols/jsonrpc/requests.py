@@ -16,6 +16,7 @@ from outlive.core.errors import InvalidRequest, OutliveError, ProtocolViolation
 from outlive.protocols.jsonrpc.params import OutputMode
 
 MAX_BATCH = 1000  # requests in one array; their bytes are bounded by the frame's size
+MAX_BATCH_ANSWER_BYTES = 16 * 1024 * 1024  # of all its answers; what is asked behind them is refused
 NULL_ID = b"null"
 _VERSION = b'"2.0"'
 _NO_PARAMS = (b"", b"null")

@@ -90,7 +90,8 @@ def _method(name: str, request: type[msgspec.Struct], answer: type[msgspec.Struc
         shape=shape,
         result=answer,
         answer=handler,
-        concurrency=Concurrency.LONG,  # many at once: on a long line a piece takes as long as a hundred
+        # Many at once: on a long line a piece takes as long as a hundred.
+        concurrency=Concurrency.LARGE if name == "file_read" else Concurrency.LONG,
     )
 
 
