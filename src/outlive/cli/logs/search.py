@@ -77,7 +77,7 @@ def search(
                 tags=parse_tags(tags) or None,
                 each=limit,
             ):
-                # Before its lines are shown: a person who has found what they looked for stops the search just then.
+                # Before its lines are shown: what was looked for may be among them, and the search is stopped just then.
                 searched, left = searched + answer.searched_bytes, answer.left_bytes
                 for line in answer.matches:
                     if server.as_json:
