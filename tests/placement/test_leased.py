@@ -239,6 +239,28 @@ def test_what_its_node_has_not_started_gives_its_lease_back_and_is_next() -> Non
     assert server.given == {"1": "n1"}
 
 
+def test_what_could_not_be_given_back_is_given_back_later_also_where_another_server_has_leased_it() -> None:
+    cluster = _Cluster({"n1": 1})
+    gone = _Server("gone", cluster)
+    gone.report()
+    gone.placement.acquire("1", _cpus(1))
+    gone.carry_out()
+    server = _Server("a", cluster)
+    server.placement.adopt("1", _cpus(1), "n1")
+    server.report()
+    server.placement.release("1")
+    (order,) = server.orders
+    server.orders.clear()
+    server.table.answered(LeaseAnswer(number=order.number, is_done=False, reason="TimeoutError"))
+    assert not server.orders, "an error that comes fast would be asked for again without a pause"
+    assert server.free("n1") == 0, "it may still be there"
+    server.report()
+    server.carry_out()
+    assert not cluster.leases
+    server.report()
+    assert server.free("n1") == 1
+
+
 _NAMES = st.integers(0, 30)
 
 
@@ -282,6 +304,16 @@ class LeasingServers(RuleBasedStateMachine):
         server = self.servers[which]
         if server.orders:
             server.table.answered(self.cluster.carry_out(server.orders.pop(0), server.name))
+
+    @rule(which=st.integers(0, 1), is_carried_out=st.booleans())
+    def fail(self, which: int, is_carried_out: bool) -> None:
+        """What leases answers with an error, whatever it has done."""
+        server = self.servers[which]
+        if server.orders:
+            order = server.orders.pop(0)
+            if is_carried_out:
+                self.cluster.carry_out(order, server.name)
+            server.table.answered(LeaseAnswer(number=order.number, is_done=False, reason="TimeoutError"))
 
     @rule(which=st.integers(0, 1))
     def report(self, which: int) -> None:

@@ -20,6 +20,7 @@ from tests.support.run_mark import open_folder_of_run
 from tests.support.server import OutliveServer, free_port
 
 _START_S = 90.0
+_ADDRESS = "127.0.0.1"
 _ARENA_BYTES = 80 * 1024 * 1024  # the smallest store of objects that Ray takes; nothing of ours is in it
 _MEMORY_BYTES = 10**9
 _TOKEN = "t" * 43
@@ -90,7 +91,15 @@ class RayCluster:
 
     def start_head(self) -> None:
         """Start the control server, again where it was killed."""
-        words = ["--head", "--port", str(self._port), "--include-dashboard=false", "--disable-usage-stats"]
+        words = [
+            "--head",
+            "--node-ip-address",
+            _ADDRESS,
+            "--port",
+            str(self._port),
+            "--include-dashboard=false",
+            "--disable-usage-stats",
+        ]
         self._start("head", [*words, "--temp-dir", str(self._folder)], cpus=0, environment={})
 
     def join(
@@ -100,10 +109,12 @@ class RayCluster:
         cpus: int = 2,
         environment: Mapping[str, str] | None = None,
         patience_s: float = _START_S,
+        address: str = _ADDRESS,
     ) -> None:
         """Start a raylet that is a node of that name, again where it was killed; without an environment, no server of its own can be started."""
         own = {"OUTLIVE_STATE_DIR": "/proc/none"} if environment is None else environment
-        self._start(name, ["--address", self.address], cpus=cpus, environment=own, patience_s=patience_s)
+        words = ["--address", self.address, "--node-ip-address", address]
+        self._start(name, words, cpus=cpus, environment=own, patience_s=patience_s)
 
     def leave(self, name: str) -> None:
         """End all that belongs to a node, its workers included."""
@@ -166,7 +177,7 @@ class RayCluster:
         with log.open("ab") as output:
             process = subprocess.Popen(
                 [
-                    *(program, "start", *words, "--node-ip-address", "127.0.0.1", "--node-name", name),
+                    *(program, "start", *words, "--node-name", name),
                     *("--num-cpus", str(cpus), "--num-gpus", "0", "--memory", str(_MEMORY_BYTES)),
                     *("--object-store-memory", str(_ARENA_BYTES)),
                     # The kernel chooses: Ray's own ranges are those of our servers.

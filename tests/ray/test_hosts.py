@@ -22,14 +22,19 @@ pytestmark = pytest.mark.ray
 @pytest.fixture
 def hosted(cluster: RayCluster, tmp_path: Path) -> Iterator[Path]:
     """The state folder of a third node, on which no server runs; what is started there is ended."""
-    folder = tmp_path / "n3"
+    with _hosting(cluster, tmp_path / "n3") as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def _hosting(cluster: RayCluster, folder: Path, *, address: str = "127.0.0.1") -> Iterator[Path]:
     environment = {
         "OUTLIVE_STATE_DIR": str(folder),
         "OUTLIVE_CONFIG": os.devnull,
         "OUTLIVE_CAPACITY": "cpu=4",
     }
     ports = {f"OUTLIVE_{door}_PORT": str(free_port()) for door in ("JSONRPC", "MCP", "REST", "BRIDGE")}
-    cluster.join("n3", cpus=4, environment=environment | ports)
+    cluster.join("n3", cpus=4, environment=environment | ports, address=address)
     try:
         yield folder
     finally:
@@ -60,6 +65,34 @@ def test_a_node_of_ray_is_used_without_being_added_and_lives_on_without_its_rayl
         assert output_of(again.get(process.process_id)) == (b"out\n", b"")
     assert holder_of(Layout(str(hosted)).server_lock) == server
     wait_until(lambda: not site.cluster.groups())  # also that of a node which is gone
+
+
+def test_a_killed_server_of_a_node_is_started_again_while_its_raylet_lives(
+    hosted: Path, site: RaySite
+) -> None:
+    """No service of its own and no gateway wants it there: only whoever found it may look for it again."""
+    _, client = site.gateway("near")
+    wait_until(lambda: _has_room(client, "n3"), patience_s=60)
+    process = client.start("echo out; sleep 2; exit 7", needs={"cpu": 4})
+    wait_until(lambda: place_of(process) == "n3")
+    lock = Layout(str(hosted)).server_lock
+    server = holder_of(lock)
+    assert server is not None
+    os.kill(server, signal.SIGKILL)
+    assert process.wait(60).exit_code == 7
+    assert output_of(process) == (b"out\n", b"")
+    assert holder_of(lock) not in {None, server}
+
+
+def test_a_server_that_listens_for_its_own_machine_is_not_looked_for_on_this_one(
+    cluster: RayCluster, site: RaySite, tmp_path: Path
+) -> None:
+    """It would be whoever listens there on this machine that got the token, and the commands."""
+    near, client = site.gateway("near")
+    with _hosting(cluster, tmp_path / "n3", address="127.0.0.2"):
+        said = "the node n3 is not used: its server listens for its own machine only (http://127.0.0.1:"
+        wait_until(lambda: said in (near.state_dir / "ray.log").read_text(), patience_s=60)
+        assert "n3" not in {one["name"] for one in client.nodes()}
 
 
 @pytest.mark.promise("S4.12.nodes.adopted")

@@ -87,6 +87,9 @@ class LeaseTable:
         self._orders = _UnansweredOrders(send)
         self._claims: dict[str, _Claim] = {}
         self._going: dict[str, Amounts] = {}  # what is being given back, by process
+        self._failed: dict[
+            str, int
+        ] = {}  # the orders to give something back that failed: it is ordered again
         self._count = 0
 
     def place_of(self, process_id: str) -> tuple[bool, str | None]:
@@ -131,7 +134,7 @@ class LeaseTable:
         if self.line.remove(process_id):
             self.advance()
             return
-        self._give_back(process_id, claim.demand)
+        self._give_back(process_id, claim.demand, process_id)
 
     def put_back(self, process_id: str) -> None:
         """Give the lease of a command back that its node did not start, and let it wait for another one in its turn."""
@@ -139,12 +142,12 @@ class LeaseTable:
         if claim is None or claim.node is None:
             return
         claim.node = None
-        self._give_back(process_id, claim.demand)
+        self._give_back(process_id, claim.demand, process_id)
         self.line.put_back(process_id, claim.demand, claim.turn)
         self.advance()
 
-    def _give_back(self, process_id: str, demand: Demand) -> None:
-        node = self.nodes.fleet.free(process_id)
+    def _give_back(self, process_id: str, demand: Demand, counted_as: str) -> None:
+        node = self.nodes.fleet.free(counted_as)
         number = self._orders.put(process_id)
         self._going[process_id] = demand.amounts
         if node is not None:
@@ -164,6 +167,11 @@ class LeaseTable:
         if order is None:
             return
         if not order.node:
+            if (failed := self._failed.pop(order.process_id, None)) is not None:
+                self.nodes.fleet.free(f"{_GOING}{failed}")  # this order was for the same
+            if not answer.is_done:
+                self._failed[order.process_id] = answer.number
+                return
             self._going.pop(order.process_id, None)
             self.nodes.fleet.free(f"{_GOING}{answer.number}")
             self.advance()
@@ -191,12 +199,23 @@ class LeaseTable:
         for process_id, claim in self._claims.items():
             if not self._orders.is_pending(process_id):
                 self._check(process_id, claim, leases.get(process_id, ""))
+        self._repeat_failed()
         for lease in report.leases if self.listener is not None else ():
             # Of ours, and no command has it: an earlier server was killed before the start, or the command was withdrawn.
             is_left_over = lease.is_ours and lease.process_id not in self._claims
             if is_left_over and not self._orders.is_pending(lease.process_id):
                 self._orders.put(lease.process_id)
         self.advance()
+
+    def _repeat_failed(self) -> None:
+        """Order again what could not be given back: nobody else may know of it, as of the lease of a server that is gone."""
+        failed, self._failed = self._failed, {}
+        for process_id, number in failed.items():
+            counted_as, amounts = f"{_GOING}{number}", self._going.pop(process_id, None)
+            if amounts is None or process_id in self._claims or self._orders.is_pending(process_id):
+                self.nodes.fleet.free(counted_as)  # asked for anew, and found there
+            else:
+                self._give_back(process_id, Demand(amounts=amounts), counted_as)
 
     def advance(self) -> None:
         """Order leases for what can be placed now."""

@@ -1,9 +1,12 @@
 """`RayHosts`: asks the nodes of Ray for their outlive servers, by a `NodeHost` on each."""
 
+import ipaddress
+import sys
 import time
 import traceback
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -12,42 +15,56 @@ from outlive.placement.leases import FoundNode
 from outlive.ray_driver.leases import name_of
 from outlive.ray_driver.node_host import NodeHost
 
-# A node where outlive is not installed, or does not start, is asked again so often.
-_AGAIN_S = 60.0
+# So often a node is asked again: its server may have died, have another address by now, or have been installed at last.
+_AGAIN_S = 20.0
+
+
+class _Asked(NamedTuple):
+    """A node that was asked: its name and address in the cluster, and a reference to what it will answer."""
+
+    name: str
+    address: str
+    answer: Any
 
 
 class RayHosts:
-    """Which nodes have said where their servers are. Used by one thread."""
+    """What the nodes say of where their servers are. Used by one thread."""
 
     def __init__(self, owner: str) -> None:
         """Ask on behalf of a server."""
         self._owner = owner
-        self._asked: dict[str, Any] = {}  # references to what they will answer, by the nodes' ids
-        self._done: set[str] = set()
-        self._again: dict[str, float] = {}
+        self._asked: dict[str, _Asked] = {}  # by the nodes' ids
+        self._again: dict[str, float] = {}  # when nodes that are there are asked again
 
     def look(self) -> Iterator[FoundNode]:
-        """Ask nodes that are new, and yield those that have answered."""
+        """Ask nodes that are new, and the others from time to time; yield those that have answered, the same again, too."""
         now = time.monotonic()
-        for node in ray.nodes():
-            node_id = node["NodeID"]
+        alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
+        self._again = {node_id: at for node_id, at in self._again.items() if node_id in alive}
+        for node_id, node in alive.items():
             # One without processors and GPUs takes no command that needs something.
-            is_useful = node["Alive"] and (node["Resources"].get("CPU") or node["Resources"].get("GPU"))
-            is_asked = node_id in self._asked or node_id in self._done
-            if is_useful and not is_asked and now >= self._again.get(node_id, 0):
-                self._asked[node_id] = (name_of(node), self._ask(node_id, node["NodeManagerAddress"]))
-        for node_id, (name, answer) in list(self._asked.items()):
-            if not ray.wait([answer], timeout=0)[0]:
+            is_useful = node["Resources"].get("CPU") or node["Resources"].get("GPU")
+            if is_useful and node_id not in self._asked and now >= self._again.get(node_id, 0):
+                address = node["NodeManagerAddress"]
+                self._asked[node_id] = _Asked(name_of(node), address, self._ask(node_id, address))
+        for node_id, asked in list(self._asked.items()):
+            if not ray.wait([asked.answer], timeout=0)[0]:
                 continue
             del self._asked[node_id]
+            self._again[node_id] = now + _AGAIN_S
             try:
-                url, token = ray.get(answer)
+                url, token = ray.get(asked.answer)
             except Exception:  # noqa: BLE001 - Ray raises many kinds: the node is asked again
                 traceback.print_exc()
-                self._again[node_id] = now + _AGAIN_S
-            else:
-                self._done.add(node_id)
-                yield FoundNode(name=name, url=url, token=token)
+                continue
+            # It would be another server, on this machine, that got the token and the commands.
+            if _is_loopback(url) and asked.address != ray.util.get_node_ip_address():
+                sys.stderr.write(
+                    f"the node {asked.name} is not used: its server listens for its own machine only ({url});"
+                    " start Ray there with OUTLIVE_HOST=0.0.0.0 (docs/fleet.md)\n"
+                )
+                continue
+            yield FoundNode(name=asked.name, url=url, token=token)
 
     def _ask(self, node_id: str, address: str) -> ray.ObjectRef:
         actor = (
@@ -63,3 +80,12 @@ class RayHosts:
             .remote(address)
         )
         return actor.admit.remote(self._owner)
+
+
+def _is_loopback(url: str) -> bool:
+    """Tell whether a server's address means another machine to each that uses it."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

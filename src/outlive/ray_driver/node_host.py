@@ -18,6 +18,7 @@ from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
 from outlive.keeper.common.files import read_small
 from outlive.keeper.common.locks import holder_of
+from outlive.keeper.common.server_marks import is_stopped
 from outlive.policy.access import Scope
 from outlive.store.token_file import TokenFile
 
@@ -41,17 +42,17 @@ class NodeHost:
         self._tokens: dict[str, str] = {}  # by the server that they were made for
 
     def admit(self, owner: str) -> tuple[str, str]:
-        """Return where this node's server is, and a token for another server; an earlier one of its is revoked.
+        """Return where this node's server is, and a token for another server: the same as long as that counts, else a new one.
 
         Raises:
             TimeoutError: The server does not start; its log says why.
+            RuntimeError: An operator has stopped it.
             LookupError: It serves no TCP port.
         """
         layout = _served()
         url = self._url(layout)
-        token = self._tokens.get(owner)
-        if token is None:
-            files, name = TokenFile(layout), f"ray-{owner[:_NAME_LETTERS]}"
+        token, files, name = self._tokens.get(owner), TokenFile(layout), f"ray-{owner[:_NAME_LETTERS]}"
+        if token is None or all(one.name != name for one in files.read()):
             with contextlib.suppress(ProcessNotFound):
                 files.revoke(name)
             now = datetime.now(UTC)
@@ -78,6 +79,10 @@ def _served() -> Layout:
     layout = layout_of(None)
     if _is_ready(layout):
         return layout
+    if is_stopped(layout):
+        raise RuntimeError(
+            "an operator has stopped the node's outlive server: `outlive serve` there brings it back"
+        )
     os.makedirs(layout.root, mode=0o700, exist_ok=True)
     with open(f"{layout.root}/server.log", "ab") as log:
         # The shell leaves it behind: Ray ends a worker's children with the worker.
