@@ -208,7 +208,7 @@ class LeaseTable:
         self.advance()
 
     def _repeat_failed(self) -> None:
-        """Order again what could not be given back: nobody else may know of it, as of the lease of a server that is gone."""
+        """Order again what could not be given back: a lease that another server took, which is gone, has no other owner."""
         failed, self._failed = self._failed, {}
         for process_id, number in failed.items():
             counted_as, amounts = f"{_GOING}{number}", self._going.pop(process_id, None)

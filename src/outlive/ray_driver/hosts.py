@@ -19,7 +19,7 @@ from outlive.ray_driver.node_host import NodeHost
 _AGAIN_S = 20.0
 
 
-class _Asked(NamedTuple):
+class _AskedNode(NamedTuple):
     """A node that was asked: its name and address in the cluster, and a reference to what it will answer."""
 
     name: str
@@ -33,7 +33,7 @@ class RayHosts:
     def __init__(self, owner: str) -> None:
         """Ask on behalf of a server."""
         self._owner = owner
-        self._asked: dict[str, _Asked] = {}  # by the nodes' ids
+        self._asked: dict[str, _AskedNode] = {}  # by the nodes' ids
         self._again: dict[str, float] = {}  # when nodes that are there are asked again
 
     def look(self) -> Iterator[FoundNode]:
@@ -46,7 +46,7 @@ class RayHosts:
             is_useful = node["Resources"].get("CPU") or node["Resources"].get("GPU")
             if is_useful and node_id not in self._asked and now >= self._again.get(node_id, 0):
                 address = node["NodeManagerAddress"]
-                self._asked[node_id] = _Asked(name_of(node), address, self._ask(node_id, address))
+                self._asked[node_id] = _AskedNode(name_of(node), address, self._ask(node_id, address))
         for node_id, asked in list(self._asked.items()):
             if not ray.wait([asked.answer], timeout=0)[0]:
                 continue
