@@ -1,7 +1,10 @@
 """A code counts once, for a minute: the rule by itself, and at the door with a clock that the test moves."""
 
 import asyncio
+import errno
+import os
 import re
+import shutil
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -190,6 +193,56 @@ async def test_files_go_with_the_server(tmp_path: Path) -> None:
         await door.code()
         assert len(door.files()) == 1
     assert door.files() == []
+
+
+@pytest.mark.promise("U.code", "U.code.file")
+async def test_a_file_that_cannot_be_removed_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    layout, clock = Layout(str(tmp_path)), _Clock(step_s=LIFE_S - 0.05)
+    # No unlink takes a folder, as none takes a file of a disk that is only read by now.
+    stuck = Path(layout.ui) / "stuck.html"
+    await asyncio.to_thread(stuck.mkdir, parents=True)
+    web = WebFrontend(
+        layout, address="http://x", front=JsonDocument(dict), events=EventPublisher(), clock=clock
+    )
+    async with web, served(admitted(Router(web.routes()), _USER), tmp_path) as at:
+        door = _Door(at.port, layout, clock)
+        for _ in range(2):  # what removes files in the background goes on, too
+            made = await door.ask(f"POST {CODES_PATH}")
+            assert made.status == 201
+            assert await asyncio.to_thread(_is_gone, Path(made.json["file"]))
+        clock.step_s = 0.0
+        assert (await door.send(await door.code())).status == 200
+    assert door.files() == ["stuck.html"]
+    assert "an opener of the page cannot be removed" in caplog.text
+
+
+@pytest.mark.promise("U.code", "U.code.file")
+async def test_a_folder_of_files_that_cannot_be_listed_ends_nothing(
+    door: _Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    def replace_folder() -> None:
+        shutil.rmtree(door.layout.ui)
+        Path(door.layout.ui).touch()
+
+    code = await door.code()
+    await asyncio.to_thread(replace_folder)
+    assert (await door.send(code)).status == 200
+    assert "the openers of the page cannot be listed" in caplog.text
+
+
+@pytest.mark.promise("U.code")
+async def test_an_answer_that_cannot_be_made_leaves_no_token(
+    door: _Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def have_no_descriptor(name: str) -> str:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), name)
+
+    code = await door.code()
+    monkeypatch.setattr("outlive.frontends.web.door.page_text", have_no_descriptor)
+    assert (await door.send(code)).status == 500
+    assert await door.tokens() == ()
 
 
 @pytest.mark.promise("U.code")

@@ -172,11 +172,12 @@ class WebFrontend:
         if found is None:
             await send_document(scope, send, await asyncio.to_thread(page_text, "refused.html"), status=403)
             return
-        token, secret = await asyncio.to_thread(self._token_of, found)
         async with self._writing:
             await asyncio.to_thread(self._files.keep_only, self._codes.digests)
-        self._enter("token_create", access_of(scope), token=token.name, scope=token.scope.name.lower())
         text = await asyncio.to_thread(page_text, "session.html")
+        # The token comes last: no error behind it leaves one that counts for hours and that no page has.
+        token, secret = await asyncio.to_thread(self._token_of, found)
+        self._enter("token_create", access_of(scope), token=token.name, scope=token.scope.name.lower())
         await send_document(scope, send, text.format(token=secret))
 
     def _token_of(self, code: PageCode) -> tuple[Token, str]:

@@ -5,6 +5,7 @@ none in an address, which stays in a browser's history. Blocking: call it in a t
 """
 
 import contextlib
+import logging
 import os
 from collections.abc import Collection
 from html import escape
@@ -14,6 +15,7 @@ from outlive.frontends.web.page_files import page_text
 from outlive.keeper.common.files import write_whole
 from outlive.server.access.web_pages import CODE_FORM
 
+_logger = logging.getLogger(__name__)
 _NAME_LETTERS = 32  # of the hash: 128 bits name one code
 _SUFFIX = ".html"
 
@@ -41,12 +43,25 @@ class OpenerFiles:
         return path
 
     def keep_only(self, digests: Collection[str]) -> None:
-        """Remove the files of all other codes, those of an earlier server included."""
+        """Remove the files of all other codes, those of an earlier server included.
+
+        What cannot be removed is logged, and tried again the next time: such a file is worth nothing, since its code counts no more.
+        """
         kept = {os.path.basename(self._path(one)) for one in digests}
-        with contextlib.suppress(FileNotFoundError):
-            for name in set(os.listdir(self._folder)) - kept:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(f"{self._folder}/{name}")
+        try:
+            found = set(os.listdir(self._folder))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            _logger.warning("the openers of the page cannot be listed", extra={"reason": error.strerror})
+            return
+        for name in found - kept:
+            try:
+                os.unlink(f"{self._folder}/{name}")
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                _logger.warning("an opener of the page cannot be removed", extra={"reason": error.strerror})
 
     def _path(self, digest: str) -> str:
         return f"{self._folder}/{digest[:_NAME_LETTERS]}{_SUFFIX}"
