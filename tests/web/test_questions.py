@@ -55,6 +55,34 @@ def test_a_password_is_typed_unseen(window: Browser, own_server: OutliveServer) 
     assert "  -" in told
 
 
+@pytest.mark.promise("U.list", "U.questions")
+def test_what_ended_while_its_question_was_read_has_ended_in_the_list(
+    window: Browser, own_server: OutliveServer
+) -> None:
+    asking = Requests(own_server)
+    open_page(window, own_server)
+    window.until_text("shown")
+    window.value("""const had = window.fetch;
+        window.held = [];
+        window.fetch = async (...words) => {
+            const answer = await had(...words);
+            if (String(words[0]).includes("/output?")) await new Promise((done) => held.push(done));
+            return answer;
+        }""")
+    process_id = asking.start("read -p 'your name? '", name="curious", pty=True, stdin="pipe")["process_id"]
+    window.until(lambda: window.value("held.length"))
+    asking("POST", f"/v1/processes/{process_id}/signal", body={"signal": "KILL"})
+    row = window.page.get_by_role("row").filter(has_text="curious")
+    expect(row).to_contain_text("signal 9")
+    window.value("held.forEach((done) => done())")
+    window.until(
+        lambda: (
+            window.value("import('/ui/questions/questions.js').then((one) => one.questions.value.size)") == 0
+        )
+    )
+    expect(row).to_contain_text("signal 9")
+
+
 @pytest.mark.promise("U.questions", "N.prompt")
 def test_an_idle_shell_is_no_question_and_what_asks_in_it_is(
     window: Browser, own_server: OutliveServer

@@ -37,8 +37,14 @@ export function processOf(id) {
   return known.get(id);
 }
 
-/** Take over what an answer has said of a process: not every change is an event. @param {Process} process */
+/**
+ * Take over what an answer has said of a process, as soon as it has come: not every change is an event.
+ * What is older than an event stays out: a process that was removed or has ended does not come back.
+ * @param {Process} process
+ */
 export function learn(process) {
+  const before = known.get(process.process_id);
+  if (!before || (before.ended_at !== null && process.ended_at === null)) return;
   known.set(process.process_id, process);
   changed();
 }

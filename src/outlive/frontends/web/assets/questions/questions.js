@@ -3,7 +3,7 @@
 // at its prompt asks for nothing.
 import { lengthOf, linesOf, piecesOf } from "../log/log_model.js";
 import { output } from "../base/output.js";
-import { learn, living, processOf } from "../base/processes.js";
+import { learn, living } from "../base/processes.js";
 import { hear, link, request, scope } from "../base/rpc.js";
 import { inSight } from "../base/sight.js";
 import { signal } from "../base/ui.js";
@@ -31,9 +31,6 @@ export function takesInput(process) {
 
 /** @param {string} id @param {Question | null} question */
 function put(id, question) {
-  // The list says so, too: no event tells of it.
-  const known = question?.process ?? processOf(id);
-  if (known) learn({ ...known, waiting: question?.process.waiting, at_prompt: undefined });
   const next = new Map(questions.value);
   if (question) next.set(id, question);
   else next.delete(id);
@@ -47,12 +44,14 @@ async function watch(id) {
     for (;;) {
       let process = await request("wait", { process_id: id, until: "question", wait_s: WAIT_S });
       while (asks(process)) {
+        learn(process); // the list says so, too: no event tells of it
         const screen = await screenOf(process);
         if (questions.value.get(id)?.screen !== screen) put(id, { process, screen });
         await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
         await inSight();
         process = await request("get", { process_id: id });
       }
+      learn(process);
       put(id, null);
       if (!lives(process) || process.completed) return;
     }
