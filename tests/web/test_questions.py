@@ -19,6 +19,19 @@ def _type(server: OutliveServer, process_id: str, text: str) -> None:
         assert sent.getresponse().status == 200
 
 
+def _answer_unseen(window: Browser, server: OutliveServer, process_id: str) -> None:
+    """Answer elsewhere, and wait until the next thing is asked; the page does not look meanwhile."""
+    window.value("""window.isHidden = true;
+        Object.defineProperty(document, 'hidden', {get: () => window.isHidden, configurable: true})""")
+    _type(server, process_id, "typed elsewhere\r")
+    Requests(server)("GET", f"/v1/processes/{process_id}/wait?until=question&timeout=20")
+
+
+def _look(window: Browser) -> None:
+    """Let the page be seen again."""
+    window.value("window.isHidden = false; document.dispatchEvent(new Event('visibilitychange'))")
+
+
 @pytest.mark.promise("U.questions")
 def test_a_question_is_seen_and_answered(window: Browser, own_server: OutliveServer) -> None:
     asking = Requests(own_server)
@@ -53,6 +66,83 @@ def test_a_password_is_typed_unseen(window: Browser, own_server: OutliveServer) 
     told = asking.output(process_id)
     assert "sesame-7" not in told + window.text
     assert "  -" in told
+
+
+@pytest.mark.promise("U.questions")
+def test_what_was_typed_for_one_question_is_no_answer_to_the_next(
+    window: Browser, own_server: OutliveServer
+) -> None:
+    asking = Requests(own_server)
+    line = "read -s -p 'Password: ' secret; read -p 'your name? ' name; echo hello $name"
+    process_id = asking.start(line, pty=True, stdin="pipe")["process_id"]
+    open_page(window, own_server)
+    window.go("#/questions")
+    window.until_text("Password:")
+    window.page.get_by_label("Answer, not shown").fill("half-of-a-sec")
+    _answer_unseen(window, own_server, process_id)
+    _look(window)
+    window.until_text("your name?")
+    answer = window.page.get_by_label("Answer", exact=True)
+    expect(answer).to_have_attribute("type", "text")
+    expect(answer).to_have_value("")
+    answer.fill("Ada")
+    answer.press("Enter")
+    window.until_text("Nothing waits for input.")
+    assert "hello Ada" in asking.output(process_id)
+
+
+@pytest.mark.promise("U.questions")
+def test_an_answer_to_what_is_not_asked_any_more_is_not_sent(
+    window: Browser, own_server: OutliveServer
+) -> None:
+    asking = Requests(own_server)
+    line = "read -p 'Look? ' a; read -p 'Remove? ' b; echo it was $b."
+    process_id = asking.start(line, pty=True, stdin="pipe")["process_id"]
+    open_page(window, own_server)
+    window.go("#/questions")
+    window.until_text("Look?")
+    window.page.get_by_label("Answer", exact=True).fill("yes")
+    _answer_unseen(window, own_server, process_id)
+    window.page.get_by_role("button", name="Send").click()
+    window.until_text("does not ask that any more")
+    _look(window)
+    window.until_text("Remove?")
+    answer = window.page.get_by_label("Answer", exact=True)
+    answer.fill("no")
+    answer.press("Enter")
+    window.until_text("Nothing waits for input.")
+    assert "it was no." in asking.output(process_id)
+
+
+# Whether the button of a question can be pressed at the moment at which another question has gone.
+_WATCH_SEND = """
+window.wasDisabled = null;
+new MutationObserver(() => {
+    if (window.wasDisabled !== null || document.body.innerText.includes("one?")) return;
+    window.wasDisabled = document.querySelector("article button").disabled;
+}).observe(document.body, { childList: true, subtree: true, characterData: true });
+"""
+
+
+@pytest.mark.promise("U.questions")
+def test_right_after_a_question_has_gone_nothing_is_sent_to_the_one_in_its_place(
+    window: Browser, own_server: OutliveServer
+) -> None:
+    asking = Requests(own_server)
+    open_page(window, own_server)
+    window.go("#/questions")
+    first = asking.start("read -p 'one? '", pty=True, stdin="pipe")["process_id"]
+    window.until_text("one?")
+    asking.start("read -p 'two? '", pty=True, stdin="pipe")
+    window.until_text("two?")
+    send = window.page.get_by_role("button", name="Send")
+    expect(send).to_have_count(2)
+    window.value(_WATCH_SEND)
+    _type(own_server, first, "typed elsewhere\r")
+    expect(send).to_have_count(1)
+    assert window.value("wasDisabled") is True
+    send.click()  # it waits until that is possible
+    window.until_text("Nothing waits for input.")
 
 
 @pytest.mark.promise("U.list", "U.questions")
@@ -130,7 +220,7 @@ def test_a_hidden_page_does_not_look_whether_a_question_was_answered(
     pass_lines(25)
     assert window.value("asked") == []
     asking("POST", f"/v1/processes/{process_id}/signal", body={"signal": "KILL"})
-    window.value("window.isHidden = false; document.dispatchEvent(new Event('visibilitychange'))")
+    _look(window)
     window.until_text("Nothing waits for input.")
 
 

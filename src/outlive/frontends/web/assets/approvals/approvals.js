@@ -1,5 +1,6 @@
 // @ts-check
 // What waits for a person's approval, live: asked for by an administrator's page alone.
+import { NEVER, stir } from "../base/calm.js";
 import { hear, link, request, scope } from "../base/rpc.js";
 import { signal } from "../base/ui.js";
 
@@ -12,8 +13,8 @@ const EACH_MS = 3000;
 
 /** Oldest first. */
 export const approvals = signal(/** @type {Approval[]} */ ([]));
-/** When the list has changed last: what is pressed just then may be meant for what stood there before. */
-export const changedAt = signal(0);
+/** When the list has changed last, for `isCalm`. */
+export const changedAt = signal(NEVER);
 /** Which of them are shown with their secrets, by digest. */
 export const revealed = signal(/** @type {ReadonlyMap<string, Approval>} */ (new Map()));
 
@@ -28,7 +29,7 @@ export async function refreshApprovals() {
   const found = /** @type {Approval[]} */ ((await request("approvals")).approvals);
   const digests = (/** @type {Approval[]} */ list) => list.map((one) => one.digest).join();
   if (digests(found) === digests(approvals.value)) return;
-  changedAt.value = Date.now();
+  changedAt.value = stir();
   approvals.value = found;
 }
 

@@ -1,14 +1,13 @@
 // @ts-check
 // What waits for a person: everything that decides what would run, and two answers. Made to be read on a phone, too.
 import { approvals, approve, changedAt, decides, deny, reveal, revealed } from "./approvals.js";
+import { isCalm } from "../base/calm.js";
 import { attempt } from "../base/controls.js";
 import { now } from "../base/now.js";
 import { html, useState } from "../base/ui.js";
 import { duration, quoted, spelled } from "../base/words.js";
 
 /** @typedef {import("./approvals.js").Approval} Approval */
-
-const CALM_MS = 700; // after the list has changed nothing is taken for so long: a finger may be on its way to what stood there
 
 export function ApprovalsView() {
   if (!decides()) return html`<p class="empty">Approvals are decided by a page with the scope admin: <code>outlive ui</code> opens one.</p>`;
@@ -23,7 +22,7 @@ export function ApprovalsView() {
 function Card({ one }) {
   const [reason, setReason] = useState("");
   const shown = revealed.value.get(one.digest) ?? one;
-  const isCalm = now.value - changedAt.value > CALM_MS;
+  const isReady = isCalm(changedAt.value);
   const left = one.expires_at === null ? "" : `, refused in ${duration((Date.parse(one.expires_at) - now.value) / 1000)}`;
   const facts = [
     ["Folder", spelled(shown.cwd)],
@@ -42,27 +41,27 @@ function Card({ one }) {
     <dl>${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
     ${shown.redacted && html`<p>${shown.redacted} values are hidden. <button onClick=${() => void attempt(() => reveal(one))}>Show them</button></p>`}
     <div class="answers">
-      <button class="yes" disabled=${!isCalm} onClick=${() => void attempt(() => approve(one))}>Approve</button>
+      <button class="yes" disabled=${!isReady} onClick=${() => void attempt(() => approve(one))}>Approve</button>
       <form onSubmit=${(/** @type {Event} */ event) => {
         event.preventDefault();
         void attempt(() => deny(one, reason));
       }}>
         <input aria-label="Why not" placeholder="Why not (one sentence)" value=${reason} maxlength="500" onInput=${(/** @type {Event} */ event) => setReason(/** @type {HTMLInputElement} */ (event.target).value)} />
-        <button class="no" disabled=${!isCalm}>Deny</button>
+        <button class="no" disabled=${!isReady}>Deny</button>
       </form>
     </div>
-    <${Always} one=${shown} isCalm=${isCalm} />
+    <${Always} one=${shown} isReady=${isReady} />
   </article>`;
 }
 
-/** Approving for always: first everything that it would approve, then the button. @param {{one: Approval, isCalm: boolean}} props */
-function Always({ one, isCalm }) {
+/** Approving for always: first everything that it would approve, then the button. @param {{one: Approval, isReady: boolean}} props */
+function Always({ one, isReady }) {
   if (one.always === null) return html`<p class="only-once">Approved once only. ${spelled(one.only_once)}</p>`;
   return html`<details class="always"><summary>Always in this project</summary>
     <p>From now on nobody is asked when exactly ${one.always.commands.length === 1 ? "this runs" : "these run together"}, with the same programs, variables and profile, below <b>${spelled(one.always.project)}</b>:</p>
     ${one.always.commands.map((words) => html`<pre class="words">${quoted(words)}</pre>`)}
     <p><code>outlive policy always</code> lists what is approved so, <code>outlive policy forget</code> takes it back.</p>
-    <button class="yes-always" disabled=${!isCalm} onClick=${() => void attempt(() => approve(one, true))}>Approve, now and always</button>
+    <button class="yes-always" disabled=${!isReady} onClick=${() => void attempt(() => approve(one, true))}>Approve, now and always</button>
   </details>`;
 }
 

@@ -2,6 +2,7 @@
 // Which processes ask for something to be typed: the server says when (`wait` until "question"), for those that have an input. A shell
 // at its prompt asks for nothing.
 import { lengthOf, linesOf, piecesOf } from "../log/log_model.js";
+import { NEVER, stir } from "../base/calm.js";
 import { output } from "../base/output.js";
 import { learn, living } from "../base/processes.js";
 import { hear, link, request, scope } from "../base/rpc.js";
@@ -10,7 +11,7 @@ import { signal } from "../base/ui.js";
 import { asks, lives } from "../base/words.js";
 
 /** @typedef {import("../base/words.js").Process} Process */
-/** @typedef {{process: Process, screen: string}} Question */
+/** @typedef {{process: Process, screen: string, at: number}} Question `at`: since when it is shown, for `isCalm`. */
 
 const MOST = 100; // processes that are waited for at a time: a connection has 256 unanswered waits at most
 const EACH_MS = 5000; // between looks for processes that no event has told of
@@ -21,6 +22,8 @@ const SCREEN_LINES = 12;
 
 /** By process: what waits for input now. */
 export const questions = signal(/** @type {ReadonlyMap<string, Question>} */ (new Map()));
+/** When any of them has changed last, for `isCalm`: others move when one does. */
+export const changedAt = signal(NEVER);
 /** @type {Set<string>} */
 const watched = new Set();
 
@@ -31,9 +34,11 @@ export function takesInput(process) {
 
 /** @param {string} id @param {Question | null} question */
 function put(id, question) {
+  if (!question && !questions.value.has(id)) return;
   const next = new Map(questions.value);
   if (question) next.set(id, question);
   else next.delete(id);
+  changedAt.value = question?.at ?? stir();
   questions.value = next;
 }
 
@@ -44,9 +49,11 @@ async function watch(id) {
     for (;;) {
       let process = await request("wait", { process_id: id, until: "question", wait_s: WAIT_S });
       while (asks(process)) {
-        learn(process); // the list says so, too: no event tells of it
-        const screen = await screenOf(process);
-        if (questions.value.get(id)?.screen !== screen) put(id, { process, screen });
+        if (!isSame(questions.value.get(id)?.process, process)) {
+          learn(process); // the list says so, too: no event tells of it
+          const screen = await screenOf(process);
+          put(id, { process, screen, at: stir() });
+        }
         await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
         await inSight();
         process = await request("get", { process_id: id });
@@ -71,8 +78,16 @@ async function screenOf(process) {
   return lines.slice(-SCREEN_LINES).join("\n");
 }
 
-/** Type an answer. @param {Question} question @param {string} text */
+/** @param {Process | undefined} shown @param {Process} process @returns {boolean} Whether it asks what is shown: nothing was written since. */
+function isSame(shown, process) {
+  return shown?.waiting === process.waiting && shown?.stdout_bytes === process.stdout_bytes && shown?.stderr_bytes === process.stderr_bytes;
+}
+
+/** Type an answer to what is shown. @param {Question} question @param {string} text */
 export async function answer({ process }, text) {
+  // What is shown can be a second old: an answer is no answer to what is asked by now.
+  const newest = await request("get", { process_id: process.process_id });
+  if (!asks(newest) || !isSame(process, newest)) throw new Error("Nothing was sent: it does not ask that any more.");
   // A terminal ends a line by a carriage return, as its Enter key does.
   await request("write", { process_id: process.process_id, data: text + (process.stdio === "pty" ? "\r" : "\n") });
 }
