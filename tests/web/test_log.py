@@ -83,3 +83,26 @@ def test_the_log_goes_on_when_the_server_is_killed(window: Browser, own_server: 
     lines = _shown(window).split("\n")
     seen = [int(line.split()[1]) for line in lines if line.startswith("number ")]
     assert seen == list(range(seen[0], 201)), "nothing is missing, and nothing twice"
+
+
+@pytest.mark.promise("U.log")
+def test_what_went_wrong_for_a_person_stays_while_the_page_follows_the_output(
+    window: Browser, own_server: OutliveServer
+) -> None:
+    process_id = Requests(own_server).start("while sleep 0.2; do date +%N; done", name="ticks")["process_id"]
+    _look(window, own_server, process_id)
+    expect(output_lines(window).first).to_be_visible()
+    window.value("""window.looks = 0;
+        const had = WebSocket.prototype.send;
+        WebSocket.prototype.send = function (text) {
+            window.looks += text.includes('"method":"get"');
+            return had.call(this, text.replace('"method":"control"', '"method":"cannot-be"'));
+        }; true""")
+    window.page.get_by_role("button", name="Pause ticks").click()
+    alert = window.page.get_by_role("alert")
+    expect(alert).to_be_visible()
+    window.value("looks = 0")
+    window.until(lambda: window.value("looks") >= 4)
+    expect(alert).to_be_visible(timeout=100)
+    alert.get_by_role("button", name="Close").click()
+    expect(alert).to_have_count(0)

@@ -4,7 +4,7 @@ import { followAddress, place } from "./base/address.js";
 import { approvals, decides, followApprovals } from "./approvals/approvals.js";
 import { ApprovalsView } from "./approvals/approvals_view.js";
 import { CompareView } from "./compare/compare_view.js";
-import { trouble } from "./base/controls.js";
+import { complain, trouble } from "./base/controls.js";
 import { ListView } from "./list/list_view.js";
 import { LogView } from "./log/log_view.js";
 import { MachineView } from "./machine/machine_view.js";
@@ -51,7 +51,7 @@ function App() {
       </nav>
       <span class="link" role="status">${link.value === "open" ? scope.value === "read" ? "only looks" : "" : "The server is away; the page tries again."}</span>
     </header>
-    ${trouble.value && html`<p class="trouble" role="alert">${trouble.value} <button class="quiet" onClick=${() => (trouble.value = "")}>Close</button></p>`}
+    ${trouble.value && html`<p class="trouble" role="alert">${trouble.value} <button class="quiet" onClick=${() => complain("")}>Close</button></p>`}
     <main><${VIEWS.get(place.value.view) ?? ListView} /></main>`;
 }
 

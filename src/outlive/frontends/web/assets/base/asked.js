@@ -1,6 +1,6 @@
 // @ts-check
 // What a part of the page asks for while it is looked at: again when the address means something else, after a lost connection, and now and then.
-import { attempt } from "./controls.js";
+import { repeated } from "./controls.js";
 import { link } from "./rpc.js";
 import { effect, signal } from "./ui.js";
 
@@ -15,11 +15,12 @@ export function asked(key, ask, eachMs) {
   const answer = signal(/** @type {{key: string, found: T} | null} */ (null));
   let last = "";
   let isAsking = false;
+  const say = repeated();
   const look = async () => {
     if (isAsking || document.hidden) return;
     isAsking = true;
     const wanted = last;
-    await attempt(async () => {
+    await say(async () => {
       const found = await ask();
       if (wanted === last) answer.value = { key: wanted, found };
     });

@@ -9,21 +9,51 @@ import { lives } from "./words.js";
 
 /** What went wrong last, in one sentence; "" for nothing. */
 export const trouble = signal("");
+let saidBy = /** @type {object | null} */ (null); // which of `repeated` has said it; null: it is about what a person did
 const SURE_MS = 4000; // so long a second click means yes
 const asked = signal(""); // the id and the deed that a second click does
 
+/** @param {unknown} error @returns {string} What is said of it. */
+function sentence(error) {
+  const { message, hint } = /** @type {{message: string, hint?: string}} */ (error);
+  return hint ? `${message} ${hint}` : message;
+}
+
+/** Say what went wrong, "" for nothing any more. @param {string} text @param {object | null} [by] */
+export function complain(text, by = null) {
+  trouble.value = text;
+  saidBy = by;
+}
+
 /**
- * Do something, and say what went wrong.
+ * Do what a person asked for, and say what went wrong; what was said before is over.
  * @param {() => Promise<unknown>} deed
  */
 export async function attempt(deed) {
   try {
-    trouble.value = "";
+    complain("");
     await deed();
   } catch (error) {
-    const { message, hint } = /** @type {{message: string, hint?: string}} */ (error);
-    trouble.value = hint ? `${message} ${hint}` : message;
+    complain(sentence(error));
   }
+}
+
+/**
+ * Return what does something that the page does by itself, again and again: it says what went wrong, and takes that back once it goes
+ * well. What a person did is not its business: that stays until the next deed, or until it is closed.
+ * @returns {(deed: () => Promise<unknown>) => Promise<void>}
+ */
+export function repeated() {
+  const me = {};
+  return async (deed) => {
+    let news = "";
+    try {
+      await deed();
+    } catch (error) {
+      news = sentence(error);
+    }
+    if (saidBy === me || trouble.value === "") complain(news, news ? me : null);
+  };
 }
 
 /** @param {string} id @param {Record<string, unknown>} params */

@@ -1,7 +1,7 @@
 // @ts-check
 // The window of a log that is in memory: a megabyte around what is looked at, read by position. Whatever the log's size, it costs that much.
 import { place, refine } from "../base/address.js";
-import { attempt } from "../base/controls.js";
+import { attempt, repeated } from "../base/controls.js";
 import { output } from "../base/output.js";
 import { request } from "../base/rpc.js";
 import { signal } from "../base/ui.js";
@@ -52,11 +52,12 @@ export function fold(offset, isOpen) {
   show(log.value.pieces, log.value.first);
 }
 
-/** Read one page at a time. @param {() => Promise<void>} deed */
+const say = repeated();
+/** Read one page at a time, by itself. @param {() => Promise<void>} deed */
 async function reading(deed) {
   if (isReading) return;
   isReading = true;
-  await attempt(deed);
+  await say(deed);
   isReading = false;
 }
 

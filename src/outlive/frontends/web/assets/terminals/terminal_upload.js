@@ -1,6 +1,6 @@
 // @ts-check
 // Files that are dropped on a terminal: sent into its process's working folder (docs/rest.md), and named at the cursor, in quotes, without Enter.
-import { trouble } from "../base/controls.js";
+import { complain } from "../base/controls.js";
 import { token } from "../base/token.js";
 import { html, signal } from "../base/ui.js";
 
@@ -26,9 +26,9 @@ async function send(upload, replace) {
     const told = await answer.json();
     if (answer.ok) type(`${shellWord(told.path)} `);
     else if (told.slug === "file_exists") taken.value = [...taken.value, upload];
-    else trouble.value = `${told.detail} ${told.hint ?? ""}`;
+    else complain(`${told.detail} ${told.hint ?? ""}`);
   } catch (error) {
-    trouble.value = `${file.name} was not sent: ${/** @type {Error} */ (error).message}`;
+    complain(`${file.name} was not sent: ${/** @type {Error} */ (error).message}`);
   } finally {
     going.value = going.value.filter((one) => one !== file.name);
   }
