@@ -46,6 +46,8 @@ export function attach(id, viewer, { readonly }) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let resting;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let redialling;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
   let hurrying;
   let unacknowledged = 0; // bytes that were drawn
   /** @type {WebSocket | null} */
@@ -77,7 +79,7 @@ export function attach(id, viewer, { readonly }) {
       const isOver = code === ENDED || code === REVOKED;
       viewer.link(false, isOver ? reason || "closed" : "");
       if (isOver) return;
-      setTimeout(() => isClosed || dial(), wait);
+      redialling = setTimeout(dial, wait);
       wait = Math.min(wait * 2, LONGEST_WAIT_MS);
     };
   }
@@ -124,6 +126,7 @@ export function attach(id, viewer, { readonly }) {
     if (document.hidden) {
       resting = setTimeout(() => {
         isResting = true;
+        clearTimeout(redialling);
         const had = socket;
         socket = null;
         had?.close();
@@ -175,6 +178,7 @@ export function attach(id, viewer, { readonly }) {
     close() {
       isClosed = true;
       clearTimeout(resting);
+      clearTimeout(redialling);
       clearTimeout(hurrying);
       document.removeEventListener("visibilitychange", looked);
       socket?.close();
