@@ -6,8 +6,8 @@ import { projects } from "../base/processes.js";
 import { Rows } from "../base/rows.js";
 import { html } from "../base/ui.js";
 import { stateOf, toneOf } from "../base/words.js";
-import { lived } from "./timeline.js";
-import { beganAt, beside, clock, dayOf, endOf, endedAt, endedBy, needsLook, placed, ranFor, spanOf, summary, ticksOf } from "./timeline_model.js";
+import { lived, shownSpan } from "./timeline.js";
+import { beganAt, beside, clock, dayOf, endOf, endedAt, endedBy, needsLook, placed, ranFor, summary, ticksOf } from "./timeline_model.js";
 
 /** @typedef {import("./timeline_model.js").Process} Process */
 /** @typedef {import("./timeline_model.js").Span} Span */
@@ -20,7 +20,7 @@ export function TimelineView() {
   const { query } = place.value;
   // Bars of what runs grow by the minute: drawing thousands of them each second would show nothing more.
   const time = Math.floor(now.value / MINUTE_MS) * MINUTE_MS + MINUTE_MS;
-  const span = spanOf(query, time);
+  const span = shownSpan();
   const chosen = lived.value.processes.filter((one) => !query.where || (one.location?.backend ?? "here") === query.where);
   const bad = chosen.filter(needsLook);
   // What waits or was left behind first: that can still be helped. Then the newest.
