@@ -80,6 +80,34 @@ def test_one_page_types_and_the_other_looks_until_it_takes_over(
     two.until_text("Another viewer types")
 
 
+# What stands above the terminal grows right behind the moment at which the terminal is dialled, as it does when the list comes late.
+_GROW_BAR = """
+const Had = window.WebSocket;
+window.WebSocket = class extends Had {
+    constructor(address, protocols) {
+        super(address, protocols);
+        if (!String(address).includes("/ws/terminal/")) return;
+        queueMicrotask(() => (document.querySelector(".terminal .bar").style.height = "120px"));
+    }
+};
+"""
+
+
+@pytest.mark.promise("U.terminal.hold")
+def test_the_size_that_a_window_had_when_it_dialled_is_its_own(
+    running_chromium: Chromium, own_server: OutliveServer
+) -> None:
+    process_id = start_shell(own_server)
+    with running_chromium.window(script=WITHOUT_WEBGL + _GROW_BAR) as window:
+        open_page(window, own_server)
+        window.until_text("shown")
+        window.go(f"#/terminal/{process_id}")
+        window.until_shown("here>")
+        size = _size(own_server, window, "grown")
+        expect(window.page.locator(".screen")).not_to_have_class(_LETTERBOX)
+        expect(window.page.locator(".xterm-rows > div")).to_have_count(int(size.split("x")[0]))
+
+
 @pytest.mark.promise("U.terminal.search")
 def test_a_text_is_found_in_what_has_scrolled_away(
     windows: tuple[Browser, Browser], own_server: OutliveServer

@@ -124,7 +124,11 @@ async function show(id, element) {
         drawing.skip(modes, `[${size(bytes)} skipped, Output has all]`, done);
         skipped.value = { bytes: skipped.value.bytes + bytes, at };
       },
-      size: () => ({ rows: terminal.rows, cols: terminal.cols }),
+      size() {
+        const own = { rows: terminal.rows, cols: terminal.cols };
+        given.give(own); // the server repeats that of a greeting, too
+        return own;
+      },
       hear(message) {
         // Lines of a process without a terminal end with a bare newline.
         if (message.type === "hello") terminal.options.convertEol = !message.terminal;
