@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from outlive.client import AsyncClient, Client, InvalidRequest, InvalidState
-from outlive.core.file_words import PIECE_BYTES
+from outlive.core.file_words import DIGEST_BYTES, PIECE_BYTES
 from tests.files.trees import make_tree, state_of, sum_of
 
 
@@ -52,6 +52,20 @@ def test_a_file_of_the_same_size_and_time_is_compared_where_that_is_asked(
     assert client.files.copy(tmp_path / "a", tmp_path / "b").files == 0
     assert client.files.copy(tmp_path / "a", tmp_path / "b", compare=True).files == 1
     assert (tmp_path / "b").read_bytes() == b"one"
+
+
+@pytest.mark.promise("S0.19.copy_again")
+@pytest.mark.parametrize("place", [0, DIGEST_BYTES - 1, DIGEST_BYTES, DIGEST_BYTES + 9])
+def test_a_large_file_is_compared_to_its_last_byte(client: Client, tmp_path: Path, place: int) -> None:
+    for name, letter in (("a", b"x"), ("b", b"y")):
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(DIGEST_BYTES + 10)
+            file.seek(place)
+            file.write(letter)
+        os.utime(tmp_path / name, ns=(7, 7))
+    assert client.files.copy(tmp_path / "a", tmp_path / "b", compare=True).files == 1
+    assert client.files.copy(tmp_path / "a", tmp_path / "b", compare=True).files == 0
+    assert sum_of(tmp_path / "a") == sum_of(tmp_path / "b")
 
 
 @pytest.mark.promise("S0.19.copy_resumed")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from outlive.core.file_words import DIGEST_BYTES
 from tests.support.rpc import RpcClient
 
 pytestmark = pytest.mark.anyio
@@ -73,6 +74,69 @@ async def test_what_is_out_of_bounds_is_refused(
     failure = await client.failure(method, **{"copy": copy, "name": "f", **params})
     assert failure.reason == "invalid_params"
     assert os.listdir(tmp_path) == []
+
+
+_SEAL = {"size": 4, "mtime_ns": 1, "mode": 0o777}
+
+
+@pytest.mark.promise("S0.19.copy_direction")
+@pytest.mark.parametrize(
+    ("writes", "method", "params"),
+    [
+        (False, "file_write", {"key": _KEY, "data": "bWluZQ==", "seal": _SEAL}),
+        (False, "file_write", {"key": _KEY, "data": ""}),
+        (False, "file_make", {"kind": "link", "target": "/etc", "seal": _SEAL}),
+        (False, "file_make", {"kind": "settled", "seal": _SEAL}),
+        (False, "file_drop", {"key": _KEY}),
+        (True, "file_read", {}),
+    ],
+)
+async def test_a_copy_goes_in_the_direction_in_which_it_was_opened(
+    client: RpcClient, tmp_path: Path, writes: bool, method: str, params: dict[str, object]
+) -> None:
+    """Lists have judged the one direction, and nothing has judged the other."""
+    (tmp_path / "f").write_text("theirs")
+    (tmp_path / f".f.{_KEY}.outlive-part").write_text("part")
+    for name in ("", "f"):
+        path = tmp_path / "f" if not name else tmp_path
+        copy = (await client.request("file_open", path=str(path), write=writes))["copy"]
+        failure = await client.failure(method, copy=copy, name=name, **params)
+        assert failure.reason == "invalid_params"
+        assert "file_open" in failure.hint
+    assert (tmp_path / "f").read_text() == "theirs"
+    assert (tmp_path / "f").stat().st_mode & 0o777 != 0o777
+    assert sorted(os.listdir(tmp_path)) == [f".f.{_KEY}.outlive-part", "f"]
+
+
+@pytest.mark.promise("S0.19.copy_direction")
+async def test_the_digest_of_what_is_to_be_written_is_no_way_to_read_it(
+    client: RpcClient, tmp_path: Path
+) -> None:
+    """A stretch of one byte has 256 digests: only stretches that tell whether a whole file is the same are answered."""
+    (tmp_path / "f").write_bytes(_TEXT)
+    (tmp_path / "large").write_bytes(bytes(DIGEST_BYTES) + b"secret")
+    reading = (await client.request("file_open", path=str(tmp_path)))["copy"]
+    assert (await client.request("file_digest", copy=reading, name="f", offset=3, length=1))["length"] == 1
+    copy = (await client.request("file_open", path=str(tmp_path), write=True))["copy"]
+    for name, offset, length in (
+        ("f", 0, 1),
+        ("f", 9, 1),
+        ("f", 1, DIGEST_BYTES),
+        ("large", DIGEST_BYTES, 6),
+        ("large", DIGEST_BYTES, DIGEST_BYTES),
+        ("large", 1, DIGEST_BYTES),
+        ("large", 0, 5),
+    ):
+        failure = await client.failure("file_digest", copy=copy, name=name, offset=offset, length=length)
+        assert failure.reason == "invalid_params", (name, offset, length)
+        assert "secret" not in failure.error["message"]
+    for name, offset, length in (("f", 0, DIGEST_BYTES), ("f", 0, 10), ("f", 0, 0)):
+        await client.request("file_digest", copy=copy, name=name, offset=offset, length=length)
+    for offset in (0, 6):
+        await client.request("file_digest", copy=copy, name="large", offset=offset, length=DIGEST_BYTES)
+    await client.request("file_write", copy=copy, name="new", key=_KEY, data="bWluZQ==")
+    part = await client.request("file_digest", copy=copy, name="new", key=_KEY, offset=1, length=2)
+    assert part["length"] == 2  # of what this caller has sent, however short the rest of it is
 
 
 @pytest.mark.promise("S0.19.copy_bounds")

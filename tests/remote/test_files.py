@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from outlive.client import (
 from outlive.core.file_words import PIECE_BYTES
 from tests.files.trees import make_tree, state_of, sum_of
 from tests.remote.pairs import Pair, a_token, output_of, wait_until
+from tests.support.rpc import connect
 from tests.support.server import OutliveServer, outlive_command, run_outlive
 
 _ENDS = ("", "local:", "far:")
@@ -259,6 +261,38 @@ def test_lists_judge_where_a_path_leads_on_a_node(tmp_path: Path) -> None:
             client.files.copy(f"far:{inside}/link/f", tmp_path / "b")
     assert refusal.value.code == "command_not_allowed"
     assert not (tmp_path / "b").exists()
+
+
+@pytest.fixture
+def one_way(tmp_path: Path) -> Iterator[Pair]:
+    """A pair whose lists let `f` be copied from the node, and `box` be filled there."""
+    (tmp_path / "f").write_text("theirs")
+    (tmp_path / "box").mkdir()
+    (tmp_path / "box" / "g").write_text("secret")
+    args = ("--allow", f"outlive cp far:{tmp_path}/f .,outlive cp . far:{tmp_path}/box")
+    with Pair(tmp_path, near_args=args) as pair:
+        yield pair
+
+
+@pytest.mark.promise("S0.19.copy_direction")
+async def test_lists_that_allow_one_direction_open_no_other_one_on_a_node(
+    one_way: Pair, tmp_path: Path
+) -> None:
+    piece = {"key": "00112233445566ff", "data": "bWluZQ=="}
+    async with connect(one_way.near.url) as client:
+        asked: dict[str, object] = {"place": "far", "path": f"{tmp_path}/f"}
+        copy = (await client.request("file_open", **asked))["copy"]
+        assert (await client.failure("file_write", copy=copy, **piece)).reason == "invalid_params"
+        asked = {"place": "far", "path": f"{tmp_path}/box", "write": True}
+        copy = (await client.request("file_open", **asked))["copy"]
+        assert (await client.failure("file_read", copy=copy, name="g")).reason == "invalid_params"
+        refused = await client.failure("file_digest", copy=copy, name="g", length=1)
+        assert refused.reason == "invalid_params"
+        await client.request("file_write", copy=copy, name="new", **piece)
+        assert (
+            await client.failure("file_open", **{**asked, "write": False})
+        ).reason == "command_not_allowed"
+    assert (tmp_path / "f").read_text() == "theirs"
 
 
 @pytest.mark.promise("S0.19.copy_callers")

@@ -5,6 +5,7 @@ UTF-8 is a NUL with two hexadecimal digits behind it: no name has a NUL, so noth
 """
 
 import re
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from outlive.core.errors import InvalidRequest
@@ -92,6 +93,23 @@ def target_of(source: FileWord, target: FileWord, *, is_folder: bool) -> FileWor
             return target
         raise InvalidRequest("invalid_params", f"{source} has no name that its copy could have.")
     return target.below(source.last_name)
+
+
+def compared_stretches(size: int) -> Iterator[tuple[int, int]]:
+    """Yield where each stretch begins, and its length, by which two files of `size` bytes are compared.
+
+    None is shorter than 64 MiB but that of a whole file: the last one reaches back to be as long.
+    """
+    last = max(0, size - DIGEST_BYTES)
+    yield from ((offset, DIGEST_BYTES) for offset in range(0, last, DIGEST_BYTES))
+    if size:
+        yield last, min(size, DIGEST_BYTES)
+
+
+def is_compared_stretch(offset: int, length: int, size: int) -> bool:
+    """Tell whether the digest of a stretch of a file of `size` bytes says no more than whether the file is the same as another one."""
+    is_placed = offset % DIGEST_BYTES == 0 or offset + length == size
+    return length == 0 or (is_placed and length == min(size, DIGEST_BYTES))
 
 
 def wire_name(raw: bytes) -> str:

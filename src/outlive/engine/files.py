@@ -16,7 +16,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, assert_never
 
 import msgspec
@@ -28,6 +28,7 @@ from outlive.core.location import LOCAL, Location
 from outlive.core.process import Owner
 from outlive.engine.file_bounds import EarlyBytes, FileThreads
 from outlive.engine.lookup import Asker, Lookup
+from outlive.engine.open_copies import OpenCopy
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.typed_lines import TypedLines
@@ -76,22 +77,6 @@ class _CopyPlace:
     process_id: str = ""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class _OpenCopy:
-    """One open copy: here it has a root, on a node the name that the node has given it."""
-
-    by: Owner
-    details: Mapping[str, str | int | bool]
-    node: str = ""
-    there: str = ""
-    path: str = ""  # where it really lies, absolute; empty where a node of an older version does not say it
-    root: FileRoot | None = None
-    used_at: float = 0.0
-    read_bytes: int = 0
-    written_bytes: int = 0
-    moved: asyncio.Event = field(default_factory=asyncio.Event)
-
-
 class Copies:
     """Opens copies, and does what is asked in them. On the engine's loop only."""
 
@@ -112,7 +97,7 @@ class Copies:
         self._lookup = lookup
         self._lines = lines
         self._events = events
-        self._open: dict[str, _OpenCopy] = {}
+        self._open: dict[str, OpenCopy] = {}
         self._opening: Counter[str] = Counter()  # by principal: places that are taken, before there is a copy
         self._threads = FileThreads()
         self._early = EarlyBytes()
@@ -172,16 +157,19 @@ class Copies:
 
         Raises:
             InvalidState: `copy_unknown`; `file_missing`, `file_failed`, `file_changed`.
+            InvalidRequest: The copy was opened to be read and is to be written, or the other way round.
             AccessDenied: `path_refused`.
             BackendUnavailable: The node does not answer.
         """
         opened = self._open.get(asked.copy)
         if opened is None or (opened.by.principal, opened.by.inside) != (by.principal, by.inside):
             raise InvalidState("copy_unknown", "No such copy is open.")
+        opened.check_asked(asked)
         opened.used_at = time.monotonic()
         found = await (
             self._ask_node(opened, asked, data) if opened.node else self._ask_here(opened, asked, data)
         )
+        opened.check_answered(asked, found[0])
         opened.written_bytes += len(data)
         opened.read_bytes += len(found[1])
         opened.used_at = time.monotonic()
@@ -227,14 +215,15 @@ class Copies:
 
     async def _opened(
         self, by: Owner, asked: FileOpen, place: _CopyPlace, details: Mapping[str, str | int | bool]
-    ) -> tuple[_OpenCopy, Members | None]:
+    ) -> tuple[OpenCopy, Members | None]:
         location, path = place.location, place.path
         if location.is_elsewhere:
             params = {"path": path, "place": place.process_id or LOCAL, "write": asked.write}
             answer = await self._nodes.ask_files(location.backend, METHOD_OF[FileOpen], params, b"")
-            opened = _OpenCopy(
+            opened = OpenCopy(
                 by=by,
                 details=details,
+                writes=asked.write,
                 node=location.backend,
                 there=str(answer["copy"]),
                 path=str(answer.get("path", "")),
@@ -248,9 +237,9 @@ class Copies:
         except BaseException:
             root.close()
             raise
-        return _OpenCopy(by=by, details=details, root=root, path=root.path), entry
+        return OpenCopy(by=by, details=details, writes=asked.write, root=root, path=root.path), entry
 
-    async def _let_go(self, opened: _OpenCopy) -> None:
+    async def _let_go(self, opened: OpenCopy) -> None:
         """Close it on its node; what is here is closed by `_close`."""
         if opened.node:
             with contextlib.suppress(OutliveError):  # it closes by itself there when it has rested
@@ -258,14 +247,14 @@ class Copies:
                 await self._nodes.ask_files(opened.node, METHOD_OF[FileClose], params, b"")
 
     async def _ask_node(
-        self, opened: _OpenCopy, asked: FileAsked, data: bytes | memoryview
+        self, opened: OpenCopy, asked: FileAsked, data: bytes | memoryview
     ) -> tuple[Members, bytes]:
         params = {**msgspec.to_builtins(asked), "copy": opened.there}
         found = dict(await self._nodes.ask_files(opened.node, METHOD_OF[type(asked)], params, data))
         return found, found.pop("data", b"")
 
     async def _ask_here(
-        self, opened: _OpenCopy, asked: FileAsked, data: bytes | memoryview
+        self, opened: OpenCopy, asked: FileAsked, data: bytes | memoryview
     ) -> tuple[Members, bytes]:
         root = opened.root
         if root is None:
@@ -291,7 +280,7 @@ class Copies:
                 assert_never(asked)
 
     async def _write(
-        self, opened: _OpenCopy, root: FileRoot, asked: FileWrite, data: bytes | memoryview
+        self, opened: OpenCopy, root: FileRoot, asked: FileWrite, data: bytes | memoryview
     ) -> Members:
         """Write a piece behind the one before it: several are on their way at once, and the unfinished file has no holes."""
         deadline = time.monotonic() + _EARLY_S

@@ -13,7 +13,7 @@ from typing import Any
 
 from outlive.client.files.ends import FileEnd
 from outlive.client.files.pipeline import Pipeline
-from outlive.client.files.stream import key_of, same_beginning, seal_of, send_stream
+from outlive.client.files.stream import key_of, same_beginning, same_content, seal_of, send_stream
 from outlive.core.errors import InvalidState, OutliveError
 from outlive.core.file_words import PIECE_BYTES, name_bytes, shown_name
 
@@ -191,8 +191,7 @@ class Copier:
         await self._pipeline.wait_for(name, None, making)
 
     async def _is_same(self, name: str, entry: Members) -> bool:
-        size: int = entry["size"]
-        return await same_beginning(self._source, self._target, name, size, key="") == size
+        return await same_content(self._source, self._target, name, entry["size"])
 
     async def _settle(self, name: str, entry: Members) -> None:
         settling = await self._target.make(name, "settled", key="", seal=seal_of(entry), target="")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from outlive.client.files.ends import FileEnd, Pending
 from outlive.core.errors import InvalidState
-from outlive.core.file_words import DIGEST_BYTES, PIECE_BYTES, shown_name
+from outlive.core.file_words import DIGEST_BYTES, PIECE_BYTES, compared_stretches, shown_name
 
 Members = Mapping[str, Any]
 
@@ -120,20 +120,35 @@ async def _take(
 
 
 async def same_beginning(source: FileEnd, target: FileEnd, name: str, size: int, *, key: str) -> int:
-    """Return how many bytes at the beginning of both files are the same, in whole stretches, of `size` at most.
+    """Return how many bytes the source's file and the target's unfinished one have in common at the beginning, of `size` at most.
 
-    With a `key` it is the target's unfinished file.
+    They are counted in whole stretches.
     """
     done = 0
     while done < size:
         length = min(DIGEST_BYTES, size - done)
-        asked = await target.digest(name, done, length, key)
-        own = await (await source.digest(name, done, length, "")).result()
-        other = await asked.result()
-        if (own["sha256"], own["length"]) != (other["sha256"], other["length"]) or own["length"] != length:
+        if not await _same_stretch(source, target, name, done, length, key=key):
             break
         done += length
     return done
+
+
+async def same_content(source: FileEnd, target: FileEnd, name: str, size: int) -> bool:
+    """Tell whether a file of `size` bytes is the same at both ends."""
+    for offset, length in compared_stretches(size):
+        if not await _same_stretch(source, target, name, offset, length, key=""):
+            return False
+    return True
+
+
+async def _same_stretch(
+    source: FileEnd, target: FileEnd, name: str, offset: int, length: int, *, key: str
+) -> bool:
+    asked = await target.digest(name, offset, length, key)
+    own = await (await source.digest(name, offset, length, "")).result()
+    other = await asked.result()
+    is_whole = own["length"] == other["length"] == length
+    return is_whole and bool(own["sha256"] == other["sha256"])
 
 
 def key_of(entry: Members) -> str:
