@@ -1,7 +1,7 @@
 """How much of a file a copy holds, counted at ends that only pretend to have gigabytes."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -51,6 +51,8 @@ class PretendedEnd:
     def __init__(self, entry: Members | None, count: Count, *, lies: bool = False) -> None:
         """Take what is there."""
         self.entry, self._count, self._lies = entry, count, lies
+        self.machine = ""
+        self.folders: Sequence[str] = ()
         self.there = 0
         self.made: list[str] = []
         self.dropped = 0

@@ -139,6 +139,41 @@ def test_a_file_goes_into_a_folder_that_is_there(client: Client, tmp_path: Path)
     assert (tmp_path / "d" / "f").read_text() == "x"
 
 
+@pytest.mark.promise("S0.19.copy_ends")
+@pytest.mark.parametrize("target", [".", "new", "c/", "c/new", "link/new", "c/link/"])
+def test_a_folder_is_not_copied_into_itself(client: Client, tmp_path: Path, target: str) -> None:
+    source = tmp_path / "source"
+    (source / "c").mkdir(parents=True)
+    (source / "f").write_text("x")
+    (tmp_path / "around").symlink_to(source)
+    (source / "link").symlink_to("c")
+    (source / "c" / "link").symlink_to(source)
+    before = sorted(source.rglob("*"))
+    for name in ("source", "around", "source/c/link"):
+        with pytest.raises(InvalidState, match="into itself") as refusal:
+            client.files.copy(f"{tmp_path / name}/", f"{source}/{target}")
+        assert refusal.value.code == "file_failed"
+    assert sorted(source.rglob("*")) == before
+    client.files.copy(source / "c", source / "d")  # beside it is not in it, nor is what is around it
+    client.files.copy(f"{source}/c/", source)
+    assert os.listdir(source / "d") == ["link"]
+
+
+@pytest.mark.promise("S0.19.copy_ends")
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_target_that_a_mount_shows_in_the_source_is_left_out(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """The way up from the target does not lead by the source then; here it is not looked at at all."""
+    monkeypatch.setattr("outlive.files.root.folders_around", lambda *_: [])
+    (tmp_path / "source" / "f").mkdir(parents=True)
+    if is_there:
+        (tmp_path / "source" / "new").mkdir()
+    done = client.files.copy(f"{tmp_path}/source/", f"{tmp_path}/source/new")
+    assert [(one.name, one.error.code) for one in done.left_out] == [("new", "file_failed")]
+    assert os.listdir(tmp_path / "source" / "new") == ["f"]
+
+
 def test_a_copy_of_nothing_is_refused(client: Client, tmp_path: Path) -> None:
     with pytest.raises(InvalidState) as missing:
         client.files.copy(tmp_path / "none", tmp_path / "copy")

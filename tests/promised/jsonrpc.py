@@ -139,6 +139,7 @@ SENTENCES: Mapping[str, str] = {
     "S0.19.copy_bounds": "A copy holds a bounded part of a file in memory at every side, and has many pieces under way.",
     "S0.19.copy_wall": "No copy reads or writes outlive's own files nor follows a link in a tree, whatever is swapped meanwhile.",
     "S0.19.copy_direction": "What was opened to be read is not written, what was opened to be written is not read, and no digest tells it byte by byte.",
+    "S0.19.copy_ends": "A folder is not copied into itself, whatever names, machines, links or mounts lead there, and nothing is made then.",
     "S0.19.copy_callers": "Only a caller that may run any command there copies; lists judge `outlive cp`, and the audit log has each copy.",
     "S0.19.remove": "`remove` forgets an ended process; one that runs only with `force`, which ends it first.",
     "S0.20": "Every notification carries jsonrpc '2.0' and process_id.",

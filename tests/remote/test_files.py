@@ -42,6 +42,21 @@ def test_a_tree_is_the_same_at_the_other_end_and_not_sent_again(
     assert (again.files, again.links, again.sent_bytes) == (0, 0, 0)
 
 
+@pytest.mark.promise("S0.19.copy_ends")
+@pytest.mark.parametrize("source_place", _ENDS)
+@pytest.mark.parametrize("target_place", _ENDS)
+def test_a_folder_is_not_copied_into_itself_whatever_machine_the_ends_are_called(
+    near: Client, tmp_path: Path, source_place: str, target_place: str
+) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "f").write_text("x")
+    (tmp_path / "link").symlink_to("source")
+    for target in ("source", "source/new", "link/new"):
+        with pytest.raises(InvalidState, match="into itself"):
+            near.files.copy(f"{source_place}{tmp_path}/source/", f"{target_place}{tmp_path}/{target}")
+    assert os.listdir(tmp_path / "source") == ["f"]
+
+
 @pytest.mark.promise("S0.19.copy_whole")
 def test_a_process_names_the_machine_and_the_folder_where_it_runs(near: Client, tmp_path: Path) -> None:
     process = near.start("printf done > result.txt", backend="far", cwd=str(tmp_path))

@@ -32,6 +32,7 @@ from outlive.engine.open_copies import OpenCopy
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.typed_lines import TypedLines
+from outlive.files.identity import this_machine
 from outlive.files.root import FileRoot, TooEarly
 from outlive.files.wall import Wall
 from outlive.operations.files import (
@@ -55,6 +56,8 @@ _RESTED_S = 600.0  # a caller that has asked nothing for so long is gone
 _MOST_OPEN = 64
 _MOST_OPEN_OF_ALL = 256  # descriptors of this server, which has a thousand where its limit was not raised
 _EARLY_S = 20.0  # how long a piece waits for the one before it, which is on its way over the same connection
+# What is said of what was opened; a node of an older version does not say all of it.
+_FOUND = ("entry", "machine", "folders")
 _LOOK_AGAIN_S = 1.0  # another connection may have brought that one
 
 
@@ -135,7 +138,7 @@ class Copies:
         }
         await self._lines.check_copy(path, location.backend, by, write=asked.write)
         try:
-            opened, entry = await self._opened(by, asked, place, details)
+            opened, found = await self._opened(by, asked, place, details)
         except OutliveError as error:
             self._publish("copy", by, details, error)
             raise
@@ -150,7 +153,7 @@ class Copies:
         opened.used_at = time.monotonic()
         self._open[name] = opened
         self._publish("copy", by, details)
-        return {"copy": name, "place": location.backend, "entry": entry, "path": opened.path}
+        return {"copy": name, "place": location.backend, "path": opened.path, **found}
 
     async def ask(self, by: Owner, asked: FileAsked, data: bytes | memoryview = b"") -> tuple[Members, bytes]:
         """Do what is asked in an open copy; return the answer's members, and the bytes of a piece that was read.
@@ -215,7 +218,7 @@ class Copies:
 
     async def _opened(
         self, by: Owner, asked: FileOpen, place: _CopyPlace, details: Mapping[str, str | int | bool]
-    ) -> tuple[OpenCopy, Members | None]:
+    ) -> tuple[OpenCopy, Members]:
         location, path = place.location, place.path
         if location.is_elsewhere:
             params = {"path": path, "place": place.process_id or LOCAL, "write": asked.write}
@@ -228,16 +231,16 @@ class Copies:
                 there=str(answer["copy"]),
                 path=str(answer.get("path", "")),
             )
-            return opened, answer["entry"]
+            return opened, {name: answer[name] for name in _FOUND if name in answer}
         root = await self._threads.run(
             by.principal, lambda: _root_of(place, self._wall, self._open_root, writes=asked.write)
         )
         try:
-            entry = await self._threads.run(by.principal, lambda: root.look(""))
+            found = await self._threads.run(by.principal, lambda: _shown(root))
         except BaseException:
             root.close()
             raise
-        return OpenCopy(by=by, details=details, writes=asked.write, root=root, path=root.path), entry
+        return OpenCopy(by=by, details=details, writes=asked.write, root=root, path=root.path), found
 
     async def _let_go(self, opened: OpenCopy) -> None:
         """Close it on its node; what is here is closed by `_close`."""
@@ -368,6 +371,10 @@ def _root_of(
         return FileRoot(path, wall, writes=writes, other=other)
     finally:
         os.close(other.fd)
+
+
+def _shown(root: FileRoot) -> Members:
+    return {"entry": root.look(""), "machine": this_machine(), "folders": root.folders}
 
 
 def _make(root: FileRoot, asked: FileMake) -> Members:

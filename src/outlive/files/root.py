@@ -27,6 +27,7 @@ from outlive.core.file_words import (
     shown_name,
     wire_name,
 )
+from outlive.files.identity import folders_around, identity_of
 from outlive.files.walk import enter, failure, find, looked_at, opened_again, path_of, reopened
 from outlive.files.wall import Wall
 
@@ -56,6 +57,7 @@ class FileRoot:
 
     Attributes:
         path: Where it really lies, as text of the wire: absolute, and without links before the last part.
+        folders: To write: the identities of it and of the folders in which it lies (`files.identity`), the innermost first.
     """
 
     def __init__(self, path: bytes, wall: Wall, *, writes: bool, other: OtherRoot | None = None) -> None:
@@ -73,6 +75,7 @@ class FileRoot:
         with _said(wire_name(path)):
             root = -1 if other is None else other.fd
             self._folder, self._name = find(path, wall, keeps_link=writes, root=root)
+            self.folders = folders_around(self._folder, self._name, root) if writes else []
         self.path = wire_name(path_of(self._folder, self._name))
 
     def close(self) -> None:
@@ -358,6 +361,7 @@ def _entry(name: str, fd: int, found: os.stat_result) -> Members:
         "size": found.st_size if kind == "file" else 0,
         "mode": stat.S_IMODE(found.st_mode) & _PERMISSIONS,
         "mtime_ns": found.st_mtime_ns,
+        "identity": identity_of(found),
         # readlinkat(2) with an empty name reads the link that was opened, whatever has its name by now.
         "target": wire_name(os.readlink(b"", dir_fd=fd)) if kind == "link" else None,
     }

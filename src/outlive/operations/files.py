@@ -164,6 +164,9 @@ class FileView(AnswerMembers, kw_only=True, frozen=True):
     mode: Annotated[int, Meta(description="Permissions, as a number.")]
     mtime_ns: Annotated[int, Meta(description="When it was changed, in nanoseconds since 1970.")]
     target: Annotated[str | None, Meta(description="Where a link leads.")] = None
+    identity: Annotated[
+        str | None, Meta(description="Device and inode: on one machine the same for the same file or folder.")
+    ] = None
 
 
 class FileOpened(AnswerMembers, kw_only=True, frozen=True):
@@ -173,6 +176,15 @@ class FileOpened(AnswerMembers, kw_only=True, frozen=True):
     place: Annotated[str, Meta(description="The machine: `local` or a node.")]
     entry: Annotated[FileView | None, Meta(description="What is there; null where nothing is.")]
     path: Annotated[str, Meta(description="Where it really lies there: absolute, with links followed.")]
+    machine: Annotated[
+        str, Meta(description="Of which boot of a machine the identities are, '' where that is not known.")
+    ] = ""
+    folders: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="To write: the identities of it, if it is a folder, and of the folders in which it lies, innermost first."
+        ),
+    ] = ()
 
 
 class FileFound(AnswerMembers, kw_only=True, frozen=True):

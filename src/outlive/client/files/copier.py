@@ -7,7 +7,7 @@ what this one brings is compared the same way when it is on the disk. Whatever e
 What cannot be copied is left out and counted, and the copy goes on; what ends it is a lost connection, or a copy that the server has closed.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +67,7 @@ class Copier:
         self._progress = progress
         self._pipeline = Pipeline(source, target, arrived=self._file_arrived, leave_out=self._leave_out)
         self._settles: list[tuple[str, Members]] = []
+        self._made: str | None = None  # the identity of the target's folder
         self._begun = 0  # entries of which something is written at the target
 
     async def run(self) -> None:
@@ -94,7 +95,18 @@ class Copier:
             case _:
                 raise _not_copied("")
 
+    def _is_in(self, source: Members, folders: Sequence[str | None]) -> bool:
+        """Tell whether a folder of the source is one of these folders of the target.
+
+        A copy of a folder into itself copies what it makes, and does not end. Paths do not tell: links, mounts and containers lead to one
+        folder by several, and this program, its server and a node may be on one machine. Device and inode do, where the kernel is the same.
+        """
+        is_known = bool(self._source.machine) and self._source.machine == self._target.machine
+        return is_known and source.get("identity") is not None and source["identity"] in folders
+
     async def _tree(self, root: Members) -> None:
+        if self._is_in(root, self._target.folders):
+            raise _into_itself()
         is_new = await self._begin_root()
         waiting = [("", root, self._target.entry)]
         while waiting:
@@ -108,7 +120,10 @@ class Copier:
             try:
                 async for inner, old in self._pairs(name, is_there=is_there):
                     path = f"{name}/{inner['name']}" if name else inner["name"]
-                    if inner["kind"] == "folder":
+                    if inner["kind"] == "folder" and self._is_in(inner, [self._made]):
+                        # A mount shows a part of the source elsewhere: the way up from the target has not led by the source.
+                        self._leave_out(path, _into_itself())
+                    elif inner["kind"] == "folder":
                         waiting.append((path, inner, old))
                     else:
                         await self._one(path, inner, old)
@@ -133,12 +148,14 @@ class Copier:
     async def _begin_root(self) -> bool:
         """Make the target's folder; tell whether this copy, or an earlier one that was cut, has made it."""
         if self._target.entry is None:
-            await (await self._target.make("", "folder", key="", seal=None, target="")).result()
+            made = await (await self._target.make("", "folder", key="", seal=None, target="")).result()
+            self._made = made["entry"].get("identity")
             mark = await self._target.write(_MARK, _MARK_KEY, 0, b"\n", cut=False, seal=None)
             await mark.result()
             return True
         if self._target.entry["kind"] != "folder":
             raise InvalidState("file_failed", "A folder is to be copied, and the target is none.")
+        self._made = self._target.entry.get("identity")
         found = await (await self._target.digest(_MARK, 0, 0, _MARK_KEY)).result()
         return bool(found["size"])
 
@@ -233,6 +250,11 @@ class Copier:
         if error.code in _COPY_ENDS or self._is_single:
             raise error
         self._tally.left_out.append((name, error))
+
+
+def _into_itself() -> InvalidState:
+    hint = "Copy it to a place outside of it."
+    return InvalidState("file_failed", "A folder cannot be copied into itself.", hint=hint)
 
 
 def _not_copied(name: str) -> InvalidState:

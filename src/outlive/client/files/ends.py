@@ -4,13 +4,14 @@ What is asked and answered are the members of `operations.files`. Pieces may be 
 `Pending`, whose `result` waits for it. Here that is done at once, since the disk is near.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from outlive.client.channel import ClientConnection
 from outlive.client.link import ANSWER_S
 from outlive.client.runtime import Runtime
 from outlive.core.file_words import FileWord
+from outlive.files.identity import this_machine
 from outlive.files.root import FileRoot
 
 Members = Mapping[str, Any]
@@ -33,9 +34,13 @@ class FileEnd(Protocol):
 
     Attributes:
         entry: What was there when it was opened; None where nothing was.
+        machine: Whose identities are those of entries and `folders`; empty where that is not known.
+        folders: Of a target: the identities of it and of the folders in which it lies.
     """
 
     entry: Members | None
+    machine: str
+    folders: Sequence[str]
 
     async def page(self, name: str, after: str) -> Members:
         """Return some entries of a folder."""
@@ -79,6 +84,8 @@ class LocalEnd:
         self._root = root
         self._world = world
         self.entry = entry
+        self.machine = this_machine()
+        self.folders: Sequence[str] = root.folders
 
     async def page(self, name: str, after: str) -> Members:
         """Return some entries of a folder."""
@@ -107,13 +114,17 @@ class LocalEnd:
     async def make(self, name: str, kind: str, *, key: str, seal: Members | None, target: str) -> Pending:
         """Make something."""
         root = self._root
-        if kind == "folder" or seal is None:
-            return await self._do(lambda: root.make_folder(name))
-        if kind == "link":
-            return await self._do(lambda: root.make_link(name, target, mtime_ns=seal["mtime_ns"]))
-        if kind == "settled":
-            return await self._do(lambda: root.settle(name, mode=seal["mode"], mtime_ns=seal["mtime_ns"]))
-        return await self._do(lambda: root.place(name, key, **seal))
+
+        def work() -> Members:
+            if kind == "folder" or seal is None:
+                return root.make_folder(name)
+            if kind == "link":
+                return root.make_link(name, target, mtime_ns=seal["mtime_ns"])
+            if kind == "settled":
+                return root.settle(name, mode=seal["mode"], mtime_ns=seal["mtime_ns"])
+            return root.place(name, key, **seal)
+
+        return await self._do(lambda: {"entry": work()})
 
     async def drop(self, name: str, key: str) -> None:
         """Remove an unfinished file."""
@@ -141,11 +152,13 @@ class _Asked:
 class RemoteEnd:
     """A copy that is open at the server, over one connection (see `FileEnd`)."""
 
-    def __init__(self, channel: ClientConnection, name: str, entry: Members | None) -> None:
-        """Take the connection, and what the server calls the copy."""
+    def __init__(self, channel: ClientConnection, opened: Members) -> None:
+        """Take the connection, and what the server says of the copy."""
         self._channel = channel
-        self._copy = name
-        self.entry = entry
+        self._copy = opened["copy"]
+        self.entry: Members | None = opened["entry"]
+        self.machine: str = opened.get("machine", "")
+        self.folders: Sequence[str] = opened.get("folders", ())
 
     @classmethod
     async def open(
@@ -158,7 +171,7 @@ class RemoteEnd:
         """
         params = {"place": word.place, "path": word.path, "write": write, "project": project}
         found = await channel.request("file_open", params, answer_s=ANSWER_S)
-        return cls(channel, found["copy"], found["entry"])
+        return cls(channel, found)
 
     async def page(self, name: str, after: str) -> Members:
         """Return some entries of a folder."""
