@@ -1,6 +1,7 @@
 """Copies on one disk: what is kept of a tree, what is sent again, and what is left out. No server is asked."""
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,34 @@ def test_a_copy_that_was_cut_gives_the_folder_its_permissions_later(client: Clie
     client.files.copy(source, tmp_path / "copy")
     assert (tmp_path / "copy").stat().st_mode == source.stat().st_mode
     assert state_of(tmp_path / "copy") == state_of(source)
+
+
+@pytest.mark.promise("S0.19.copy_whole")
+def test_a_folder_that_is_there_keeps_whose_its_files_are(client: Client, tmp_path: Path) -> None:
+    """Its group for what is made in it (setgid), and that users remove only their own (sticky): they are of the place, not of the source."""
+    (tmp_path / "source" / "team").mkdir(parents=True)
+    (tmp_path / "source" / "box").mkdir()
+    (tmp_path / "source" / "team").chmod(0o750)
+    for name, mode in (("team", 0o2775), ("box", 0o3777)):
+        (tmp_path / "there" / name).mkdir(parents=True)
+        (tmp_path / "there" / name).chmod(mode)
+        (tmp_path / "source" / name / "f").write_text("x")
+    client.files.copy(f"{tmp_path}/source/", tmp_path / "there")
+    assert stat.S_IMODE((tmp_path / "there" / "team").stat().st_mode) == 0o2750
+    assert stat.S_IMODE((tmp_path / "there" / "box").stat().st_mode) == 0o3755
+
+
+@pytest.mark.promise("S0.19.copy_whole")
+def test_a_folder_of_all_users_is_one_in_its_copy(client: Client, tmp_path: Path) -> None:
+    for name, mode in (("", 0o1777), ("all", 0o1777), ("some", 0o1770), ("group", 0o2775)):
+        (tmp_path / "source" / name).mkdir(exist_ok=True)
+        (tmp_path / "source" / name).chmod(mode)
+    for _ in range(2):
+        client.files.copy(tmp_path / "source", tmp_path / "copy")
+        modes = [
+            stat.S_IMODE((tmp_path / "copy" / name).stat().st_mode) for name in ("", "all", "some", "group")
+        ]
+        assert modes == [0o1777, 0o1777, 0o770, 0o775]
 
 
 def test_what_cannot_be_copied_is_left_out_and_said(client: Client, tmp_path: Path) -> None:

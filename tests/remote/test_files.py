@@ -34,6 +34,8 @@ def test_a_tree_is_the_same_at_the_other_end_and_not_sent_again(
     near: Client, tmp_path: Path, source_place: str, target_place: str
 ) -> None:
     source = make_tree(tmp_path / "source", large_bytes=5 * PIECE_BYTES + 3)
+    (source / "box").mkdir()
+    (source / "box").chmod(0o1777)
     words = f"{source_place}{source}", f"{target_place}{tmp_path}/copy"
     done = near.files.copy(*words)
     assert state_of(tmp_path / "copy") == state_of(source)

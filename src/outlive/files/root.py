@@ -28,7 +28,7 @@ from outlive.core.file_words import (
     wire_name,
 )
 from outlive.files.identity import folders_around, identity_of
-from outlive.files.walk import enter, failure, find, looked_at, opened_again, path_of, reopened
+from outlive.files.walk import SHARED, enter, failure, find, looked_at, opened_again, path_of, reopened
 from outlive.files.wall import Wall
 
 Members = Mapping[str, Any]
@@ -37,6 +37,8 @@ _Owner = tuple[int, int] | None  # user and group of what is made; None: this se
 PAGE = 1000  # entries of a folder at once: some 100 KB
 _HASHED_BYTES = 1024 * 1024  # at once: what is in memory
 _PERMISSIONS = 0o777  # of a mode: a copy gets no set-user-ID bit, since its owner may be another user
+# A folder's that are not its source's to clear: what is made in it gets its group, and users remove only their own files in it.
+_OF_PLACE = stat.S_ISGID | stat.S_ISVTX
 _OPEN = 0o700  # of a folder that is being filled
 
 
@@ -244,7 +246,10 @@ class FileRoot:
         with self._at(name) as (folder, last), looked_at(folder, last, self._wall) as (fd, found):
             _check_kind(found, name, "file", "folder")
             path = f"/proc/self/fd/{fd}"
-            os.chmod(path, mode & _PERMISSIONS)
+            if stat.S_ISDIR(found.st_mode):
+                os.chmod(path, (mode & (_PERMISSIONS | stat.S_ISVTX)) | (found.st_mode & _OF_PLACE))
+            else:
+                os.chmod(path, mode & _PERMISSIONS)
             os.utime(path, ns=(mtime_ns, mtime_ns))
             return _entry(name, fd, os.fstat(fd))
 
@@ -352,6 +357,12 @@ def _check_kind(found: os.stat_result, name: str, *kinds: FileKind) -> None:
         raise InvalidState("file_failed", text)
 
 
+def _mode(found: os.stat_result) -> int:
+    """Return the permissions that a copy gets; a folder in which every user may write keeps their files apart, and so does its copy."""
+    is_shared = stat.S_ISDIR(found.st_mode) and found.st_mode & SHARED == SHARED
+    return stat.S_IMODE(found.st_mode) & (_PERMISSIONS | (stat.S_ISVTX if is_shared else 0))
+
+
 def _entry(name: str, fd: int, found: os.stat_result) -> Members:
     """Return an entry as it goes over the wire; `fd` is a link's, opened as a path."""
     kind = _kind(found)
@@ -359,7 +370,7 @@ def _entry(name: str, fd: int, found: os.stat_result) -> Members:
         "name": name,
         "kind": kind,
         "size": found.st_size if kind == "file" else 0,
-        "mode": stat.S_IMODE(found.st_mode) & _PERMISSIONS,
+        "mode": _mode(found),
         "mtime_ns": found.st_mtime_ns,
         "identity": identity_of(found),
         # readlinkat(2) with an empty name reads the link that was opened, whatever has its name by now.

@@ -21,7 +21,7 @@ from outlive.files.wall import Wall
 _PATH = os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW
 _FOLDER = _PATH | os.O_DIRECTORY
 _MOST_LINKS = 40  # as the kernel follows (path_resolution(7))
-_SHARED = (
+SHARED = (
     stat.S_ISVTX | stat.S_IWOTH
 )  # of a folder in which every user makes links, and removes their own only
 
@@ -130,7 +130,7 @@ def _followed(folder: int, name: bytes) -> bytes:
     try:
         owner, around = os.fstat(link).st_uid, os.fstat(folder)
         is_foreign = owner not in {os.geteuid(), around.st_uid}
-        if is_foreign and around.st_mode & _SHARED == _SHARED:
+        if is_foreign and around.st_mode & SHARED == SHARED:
             raise OSError(errno.EACCES, "a link of another user's, in a folder where all may make some")
         return os.readlink(b"", dir_fd=link)
     finally:

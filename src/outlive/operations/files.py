@@ -33,7 +33,12 @@ NoKey = Annotated[
 Offset = Annotated[int, Meta(ge=0, le=2**62)]
 # A time as stat(2) has it: before 1970 it is below 0.
 TimeNs = Annotated[int, Meta(ge=-(2**62), le=2**62, description="Nanoseconds since 1970.")]
-Mode = Annotated[int, Meta(ge=0, le=0o777, description="Permissions, as a number.")]
+Mode = Annotated[
+    int,
+    Meta(
+        ge=0, le=0o1777, description="Permissions, as a number; of a folder of all users with its sticky bit."
+    ),
+]
 
 
 class FileOpen(msgspec.Struct, kw_only=True, frozen=True):
