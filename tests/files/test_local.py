@@ -168,6 +168,29 @@ def test_a_file_goes_into_a_folder_that_is_there(client: Client, tmp_path: Path)
     assert (tmp_path / "d" / "f").read_text() == "x"
 
 
+@pytest.mark.promise("S0.19.copy_whole")
+@pytest.mark.parametrize("pieces", [0, 2])
+def test_a_file_that_changes_while_its_last_piece_is_read_is_not_copied(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pieces: int
+) -> None:
+    source, size = tmp_path / "source", pieces * PIECE_BYTES + 5
+    source.write_bytes(b"a" * size)
+    os.utime(source, ns=(7, 7))
+    read = os.pread
+
+    def changes(fd: int, limit: int, offset: int) -> bytes:
+        data = read(fd, limit, offset)
+        if offset + len(data) == size:
+            source.write_bytes(b"b" * size)
+        return data
+
+    monkeypatch.setattr("os.pread", changes)
+    with pytest.raises(InvalidState) as refusal:
+        client.files.copy(source, tmp_path / "copy")
+    assert refusal.value.code == "file_changed"
+    assert not (tmp_path / "copy").exists()
+
+
 @pytest.mark.promise("S0.19.copy_ends")
 @pytest.mark.parametrize("target", [".", "new", "c/", "c/new", "link/new", "c/link/"])
 def test_a_folder_is_not_copied_into_itself(client: Client, tmp_path: Path, target: str) -> None:

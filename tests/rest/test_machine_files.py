@@ -4,6 +4,7 @@ import hashlib
 import os
 import socket
 import stat
+from http.client import HTTPConnection, IncompleteRead
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -53,6 +54,58 @@ def test_a_file_is_written_listed_and_read_by_ranges(server: OutliveServer, tmp_
     empty = rest.send("PUT", _at(_CONTENT, tmp_path / "empty"), b"", headers=_BYTES)
     assert empty.json["entry"]["size"] == 0
     assert rest.send("GET", _at(_CONTENT, tmp_path / "empty")).body == b""
+
+
+@pytest.mark.promise("R.machine_files")
+@pytest.mark.parametrize("is_same_time", [False, True])
+def test_no_answer_is_the_beginning_of_one_file_and_the_end_of_another(
+    server: OutliveServer, tmp_path: Path, is_same_time: bool
+) -> None:
+    """What was announced does not come then, which a client sees: not even a file of the same size and time is put in its place."""
+    size = 64 << 20  # far more than lies in sockets
+    path, other = tmp_path / "f", tmp_path / "other"
+    for one in (path, other):
+        one.touch()
+        os.truncate(one, size)
+        os.utime(one, ns=(7, 7 if is_same_time else 8))
+    host, port = server.rest_url.removeprefix("http://").split(":")
+    connection = HTTPConnection(host, int(port), timeout=20)
+    try:
+        connection.request("GET", _at(_CONTENT, path))
+        response = connection.getresponse()
+        assert (response.status, response.headers["Content-Length"]) == (200, str(size))
+        response.read(1000)
+        os.replace(other, path)
+        with pytest.raises((IncompleteRead, ConnectionResetError)):
+            response.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.promise("R.machine_files")
+def test_the_rest_of_a_file_is_sent_only_where_it_is_still_that_file(
+    server: OutliveServer, tmp_path: Path
+) -> None:
+    """RFC 9110, 13.1.5: a range of another file than the client has the beginning of is ignored."""
+    rest, path = RestCaller(server.rest_url), tmp_path / "f"
+
+    def rest_of(tag: str) -> tuple[int, bytes]:
+        answer = rest.send("GET", _at(_CONTENT, path), headers={"Range": "bytes=5-", "If-Range": tag})
+        return answer.status, answer.body
+
+    path.write_bytes(b"head tail")
+    tag = rest.send("GET", _at(_CONTENT, path)).headers["etag"]
+    assert tag[0] == tag[-1] == '"'
+    assert rest.send("GET", _at(_CONTENT, path), headers={"If-Range": "no tag"}).status == 200
+    part = rest.send("GET", _at(_CONTENT, path), headers={"Range": "bytes=5-", "If-Range": tag})
+    assert (part.status, part.body, part.headers["etag"]) == (206, b"tail", tag)
+    for other in (f"W/{tag}", '"other"', "Sat, 29 Oct 1994 19:43:31 GMT"):
+        assert rest_of(other) == (200, b"head tail")
+    looked = path.stat()
+    (tmp_path / "g").write_bytes(b"HEAD TAIL")
+    os.utime(tmp_path / "g", ns=(looked.st_atime_ns, looked.st_mtime_ns))
+    os.replace(tmp_path / "g", path)
+    assert rest_of(tag) == (200, b"HEAD TAIL")
 
 
 @pytest.mark.promise("R.machine_files")

@@ -118,11 +118,16 @@ class FileRoot:
         }
 
     def read(self, name: str, offset: int, limit: int) -> tuple[Members, bytes]:
-        """Return a piece of a regular file, with its `size` and `mtime_ns` at this moment; nothing at its end."""
+        """Return a piece of a regular file, and what it is then: `size`, `mtime_ns`, `identity`; nothing at its end.
+
+        A caller that has seen the same before knows that it is a piece of that file: it is looked at after the bytes were read, and a
+        write changes the time before it changes the bytes. (Of writes within one tick of the kernel, some milliseconds, it does so once.)
+        """
         with self._regular(name) as fd:
-            found = os.fstat(fd)
             data = os.pread(fd, limit, offset)
-        return {"size": found.st_size, "mtime_ns": found.st_mtime_ns}, data
+            found = os.fstat(fd)
+        known = {"size": found.st_size, "mtime_ns": found.st_mtime_ns, "identity": identity_of(found)}
+        return known, data
 
     def digest(self, name: str, offset: int, length: int, *, key: str) -> Members:
         """Return the SHA-256 of a stretch of a file, how many bytes it really has, and the file's size.

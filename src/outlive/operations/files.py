@@ -208,8 +208,9 @@ class FilePage(AnswerMembers, kw_only=True, frozen=True):
 class FilePiece(AnswerMembers, kw_only=True, frozen=True):
     """A piece of a file; nothing at its end. The bytes come with it."""
 
-    size: Annotated[int, Meta(description="Of the whole file, at this moment.")]
+    size: Annotated[int, Meta(description="Of the whole file, when the piece was read.")]
     mtime_ns: int
+    identity: Annotated[str | None, Meta(description="As an entry has it.")] = None
     data: Annotated[
         str, Meta(description="The bytes in base64; absent in a binary answer, which has them as they are.")
     ] = ""

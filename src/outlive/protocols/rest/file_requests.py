@@ -51,6 +51,14 @@ class ContentParameters(FileParameters, kw_only=True, frozen=True):
             extra_json_schema={"in": "header"},
         ),
     ] = ""
+    if_range: Annotated[
+        str,
+        Meta(
+            max_length=200,
+            description="The `ETag` that came with what you have: of another file by now, all is sent.",
+            extra_json_schema={"in": "header"},
+        ),
+    ] = ""
 
 
 class NewContentParameters(FileParameters, kw_only=True, frozen=True):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
+from outlive.core.errors import OutliveError
 from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.server.error_formats import CLOSE, Headers, SendError, send_error
@@ -43,7 +44,13 @@ class ErrorBoundary:
             raise  # the server's own way to end a request whose peer is gone
         except WebSocketDisconnect:
             pass  # Starlette's way to report a closed connection: no peer is left to answer
-        except Exception:
+        except Exception as error:
+            if isinstance(error, OutliveError) and has_begun and scope["type"] == "http":
+                # Part of a body was sent, and the rest is not there any more: no fault of the server's. The connection ends in the middle of
+                # the body, so that the peer sees that it has not all.
+                path = scope.get("path")
+                _logger.info("an answer was cut short", extra={"reason": error.code, "path": path})
+                return
             reference = secrets.token_hex(4)
             _logger.exception("a request failed", extra={"reference": reference, "path": scope.get("path")})
             # Once the headers were sent, HTTP has no place left for an error: the connection ends in the middle of the body.

@@ -56,7 +56,7 @@ async def list_files(call: RestCall, asked: FolderParameters) -> Members:
         if entry["kind"] == "folder":
             page, _ = await call.engine.files.ask(by, FileListing(copy=opened["copy"], after=asked.after))
     finally:
-        await _close(call, by, opened)
+        await _close(call, by, opened["copy"])
     return {"place": opened["place"], "entry": entry, **page}
 
 
@@ -66,36 +66,50 @@ async def read_file(call: RestCall, asked: ContentParameters) -> Response:
     opened = await _opened(call, by, asked, writes=False)
     try:
         size = _size_of(opened["entry"])
-        wanted = range_of(asked.range, size)
+        version = _version_of(opened["entry"])
+        # RFC 9110, section 13.1.5: a range of what is not there any more is ignored. No date is sent, so none is the right one.
+        is_meant = asked.if_range in {"", version}
+        wanted = range_of(asked.range if is_meant else "", size)
     except BaseException:
-        await _close(call, by, opened)
+        await _close(call, by, opened["copy"])
         raise
     begin, end = wanted or (0, size)
-    headers = {"Accept-Ranges": "bytes", "Content-Length": str(end - begin), "Cache-Control": "no-store"}
+    headers = {
+        "Accept-Ranges": "bytes",
+        "Content-Length": str(end - begin),
+        "Cache-Control": "no-store",
+        "ETag": version,
+    }
     if wanted is not None:
         headers["Content-Range"] = f"bytes {begin}-{end - 1}/{size}"
     return StreamingResponse(
-        _pieces(call, by, opened, begin, end),
+        _pieces(call, by, opened["copy"], begin, end, version=version),
         status_code=200 if wanted is None else 206,
         media_type=BYTES_TYPE,
         headers=headers,
     )
 
 
-async def _pieces(call: RestCall, by: Owner, opened: Members, begin: int, end: int) -> AsyncIterator[bytes]:
-    """Yield a file's bytes, a megabyte in memory at a time; a client that does not read makes it wait."""
+async def _pieces(
+    call: RestCall, by: Owner, copy: str, begin: int, end: int, *, version: str
+) -> AsyncIterator[bytes]:
+    """Yield a file's bytes, a megabyte in memory at a time; a client that does not read makes it wait.
+
+    Each piece is of the file that has the name then.
+
+    Raises:
+        InvalidState: `file_changed`: that is another version by now, or was cut; what was yielded before is right.
+    """
     try:
         while begin < end:
             limit = min(PIECE_BYTES, end - begin)
-            _, data = await call.engine.files.ask(
-                by, FileRead(copy=opened["copy"], offset=begin, limit=limit)
-            )
-            if not data:
-                return  # the file was cut meanwhile: fewer bytes come than were announced, which the client sees
+            found, data = await call.engine.files.ask(by, FileRead(copy=copy, offset=begin, limit=limit))
+            if not data or _version_of(found) != version:
+                raise InvalidState("file_changed", "The file was changed while it was sent.")
             yield data
             begin += len(data)
     finally:
-        await asyncio.shield(_close(call, by, opened))
+        await asyncio.shield(_close(call, by, copy))
 
 
 async def write_file(call: RestCall, asked: NewContentParameters) -> Members:
@@ -125,8 +139,13 @@ async def write_file(call: RestCall, asked: NewContentParameters) -> Members:
         await asyncio.shield(_drop(call, by, copy, key))
         raise
     finally:
-        await asyncio.shield(_close(call, by, opened))
+        await asyncio.shield(_close(call, by, opened["copy"]))
     return {"place": opened["place"], "entry": made["entry"], "sha256": seal.sha256}
+
+
+def _version_of(found: Members) -> str:
+    """Return the entity tag (RFC 9110, section 8.8.3) of what an entry or piece is of; a node of an older version knows no `identity`."""
+    return f'"{found["size"]:x}-{found["mtime_ns"]:x}-{found.get("identity") or ""}"'
 
 
 def _size_of(entry: Members | None) -> int:
@@ -165,8 +184,8 @@ async def _opened(call: RestCall, by: Owner, asked: FileParameters, *, writes: b
     return await call.engine.files.open(by, words)
 
 
-async def _close(call: RestCall, by: Owner, opened: Members) -> None:
-    await call.engine.files.end(by, FileClose(copy=opened["copy"]))
+async def _close(call: RestCall, by: Owner, copy: str) -> None:
+    await call.engine.files.end(by, FileClose(copy=copy))
 
 
 async def _drop(call: RestCall, by: Owner, copy: str, key: str) -> None:
