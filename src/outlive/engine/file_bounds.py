@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -35,10 +36,13 @@ class FileThreads:
         # Of each principal that has work here; it is forgotten with its last work.
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def run(self, principal: str, work: Callable[[], _T]) -> _T:
+    async def run(
+        self, principal: str, work: Callable[[], _T], *, unwanted: Callable[[_T], object] | None = None
+    ) -> _T:
         """Return what `work` returns, done in a thread when it is this principal's turn.
 
-        Cancelled, it is not begun; what is under way goes on, and counts as the principal's until it has ended.
+        Cancelled, it is not begun; what is under way goes on, and counts as the principal's until it has ended. Then `unwanted` is called
+        with what it returns, since no caller has that: in its thread, or here.
         """
         turns = self._turns.get(principal)
         if turns is None:
@@ -56,11 +60,21 @@ class FileThreads:
                 loop.call_soon_threadsafe(turns.release)
 
         running.add_done_callback(release)
-        return await asyncio.wrap_future(running)
+        try:
+            return await asyncio.wrap_future(running)
+        except asyncio.CancelledError:
+            if unwanted is not None:
+                running.add_done_callback(partial(_let_go, unwanted))
+            raise
 
     def close(self) -> None:
         """Begin nothing more. What is under way is not waited for: a disk may stand still for ever."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _let_go(unwanted: Callable[[_T], object], done: Future[_T]) -> None:
+    if not done.cancelled() and done.exception() is None:
+        unwanted(done.result())
 
 
 class EarlyBytes:

@@ -12,23 +12,20 @@ started again opens another one and goes on: what was written is in an unfinishe
 import asyncio
 import contextlib
 import os
-import secrets
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, assert_never
 
 import msgspec
 
-from outlive.core.errors import InvalidRequest, InvalidState, LimitExceeded, OutliveError, ProcessNotFound
-from outlive.core.events import AuditEvent
+from outlive.core.errors import InvalidRequest, InvalidState, OutliveError, ProcessNotFound
 from outlive.core.file_words import OtherRoot, name_bytes, shown_name, wire_name
 from outlive.core.location import LOCAL, Location
 from outlive.core.process import Owner
 from outlive.engine.file_bounds import EarlyBytes, FileThreads
 from outlive.engine.lookup import Asker, Lookup
-from outlive.engine.open_copies import OpenCopy
+from outlive.engine.open_copies import OpenCopies, OpenCopy
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.typed_lines import TypedLines
@@ -51,10 +48,6 @@ from outlive.operations.files import (
 
 Members = Mapping[str, Any]
 
-_RESTED_S = 600.0  # a caller that has asked nothing for so long is gone
-# Of one principal; each holds a descriptor. One more closes the one that has rested longest: its caller opens it again, if it still lives.
-_MOST_OPEN = 64
-_MOST_OPEN_OF_ALL = 256  # descriptors of this server, which has a thousand where its limit was not raised
 _EARLY_S = 20.0  # how long a piece waits for the one before it, which is on its way over the same connection
 # What is said of what was opened; a node of an older version does not say all of it.
 _FOUND = ("entry", "machine", "folders")
@@ -99,9 +92,7 @@ class Copies:
         self._open_root = settings.containers.open_root
         self._lookup = lookup
         self._lines = lines
-        self._events = events
-        self._open: dict[str, OpenCopy] = {}
-        self._opening: Counter[str] = Counter()  # by principal: places that are taken, before there is a copy
+        self._open = OpenCopies(events)
         self._threads = FileThreads()
         self._early = EarlyBytes()
 
@@ -117,15 +108,8 @@ class Copies:
             BackendUnavailable: The node does not answer.
             LimitExceeded: `copy_limit`: as many are being opened as may be open.
         """
-        principal = by.principal
-        self._make_room(principal)
-        self._opening[principal] += 1
-        try:
+        with self._open.room_for(by.principal):
             return await self._admitted(by, asked)
-        finally:
-            self._opening[principal] -= 1
-            if not self._opening[principal]:
-                del self._opening[principal]
 
     async def _admitted(self, by: Owner, asked: FileOpen) -> Members:
         """Open one for which there is room (see `open`)."""
@@ -140,7 +124,7 @@ class Copies:
         try:
             opened, found = await self._opened(by, asked, place, details)
         except OutliveError as error:
-            self._publish("copy", by, details, error)
+            self._open.publish("copy", by, details, error)
             raise
         try:
             await self._lines.check_led_to(opened.path, location.backend, by, path=path, write=asked.write)
@@ -149,10 +133,7 @@ class Copies:
                 opened.root.close()
             await self._let_go(opened)
             raise
-        name = secrets.token_hex(16)  # as good as a key: what was opened by one caller is used by no other
-        opened.used_at = time.monotonic()
-        self._open[name] = opened
-        self._publish("copy", by, details)
+        name = self._open.add(opened)
         return {"copy": name, "place": location.backend, "path": opened.path, **found}
 
     async def ask(self, by: Owner, asked: FileAsked, data: bytes | memoryview = b"") -> tuple[Members, bytes]:
@@ -182,14 +163,13 @@ class Copies:
         """Close a copy; one that is not open (any more) is closed."""
         opened = self._open.get(asked.copy)
         if opened is not None and opened.by.principal == by.principal:
-            self._close(asked.copy)
+            self._open.close(asked.copy)
             await self._let_go(opened)
         return {"done": True}
 
     async def close(self) -> None:
         """Close everything; what was written stays, finished or not. A disk that is busy with a piece is not waited for."""
-        for name in list(self._open):
-            self._close(name)
+        self._open.close_all()
         self._threads.close()
 
     async def _place(self, by: Owner, asked: FileOpen) -> _CopyPlace:
@@ -233,7 +213,9 @@ class Copies:
             )
             return opened, {name: answer[name] for name in _FOUND if name in answer}
         root = await self._threads.run(
-            by.principal, lambda: _root_of(place, self._wall, self._open_root, writes=asked.write)
+            by.principal,
+            lambda: _root_of(place, self._wall, self._open_root, writes=asked.write),
+            unwanted=FileRoot.close,
         )
         try:
             found = await self._threads.run(by.principal, lambda: _shown(root))
@@ -243,7 +225,7 @@ class Copies:
         return OpenCopy(by=by, details=details, writes=asked.write, root=root, path=root.path), found
 
     async def _let_go(self, opened: OpenCopy) -> None:
-        """Close it on its node; what is here is closed by `_close`."""
+        """Close it on its node; what is here is closed by `OpenCopies.close`."""
         if opened.node:
             with contextlib.suppress(OutliveError):  # it closes by itself there when it has rested
                 params = {"copy": opened.there}
@@ -314,47 +296,6 @@ class Copies:
             return written
         entry = await run(of, lambda: root.place(asked.name, asked.key, **msgspec.structs.asdict(seal)))
         return {"size": entry["size"]}
-
-    def _make_room(self, principal: str) -> None:
-        """Close what has rested too long, and what has rested longest where there would be too many, of one principal or in all.
-
-        Raises:
-            LimitExceeded: `copy_limit`: nothing is open that could be closed; all places are taken by what is being opened.
-        """
-        latest = time.monotonic() - _RESTED_S
-        for name in [name for name, one in self._open.items() if one.used_at < latest]:
-            self._close(name)
-        opened = Counter(one.by.principal for one in self._open.values())
-        taken = self._opening + opened
-        if taken[principal] >= _MOST_OPEN:
-            whose = principal
-        elif taken.total() >= _MOST_OPEN_OF_ALL:
-            whose = max(opened, key=lambda one: opened[one], default=principal)  # of the one that has most
-        else:
-            return
-        own = [name for name, one in self._open.items() if one.by.principal == whose]
-        if not own:
-            raise LimitExceeded("copy_limit", "As many copies are being opened as may be open.")
-        self._close(min(own, key=lambda name: self._open[name].used_at))
-
-    def _close(self, name: str) -> None:
-        opened = self._open.pop(name)
-        if opened.root is not None:
-            # What its threads still do has descriptors of its own, and what they begin fails with an error (`FileRoot.close`).
-            opened.root.close()
-        counts = {"bytes_read": opened.read_bytes, "bytes_written": opened.written_bytes}
-        self._publish("copied", opened.by, {**opened.details, **counts})
-
-    def _publish(
-        self, what: str, by: Owner, details: Mapping[str, str | int | bool], error: OutliveError | None = None
-    ) -> None:
-        if error is None:
-            self._events.publish(AuditEvent(what=what, by=by, details=details))
-            return
-        decision: Any = "denied" if error.code == "path_refused" else "failed"
-        self._events.publish(
-            AuditEvent(what=what, by=by, decision=decision, reason=error.code, details=details)
-        )
 
 
 def _root_of(

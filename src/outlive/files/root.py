@@ -77,8 +77,12 @@ class FileRoot:
         with _said(wire_name(path)):
             root = -1 if other is None else other.fd
             self._folder, self._name = find(path, wall, keeps_link=writes, root=root)
-            self.folders = folders_around(self._folder, self._name, root) if writes else []
-        self.path = wire_name(path_of(self._folder, self._name))
+            try:
+                self.folders = folders_around(self._folder, self._name, root) if writes else []
+                self.path = wire_name(path_of(self._folder, self._name))
+            except BaseException:  # no descriptors are left, as a rule: then this one counts
+                os.close(self._folder)
+                raise
 
     def close(self) -> None:
         """Let go of it. Safe to repeat."""
