@@ -269,27 +269,24 @@ class Copies:
     ) -> Members:
         """Write a piece behind the one before it: several are on their way at once, and the unfinished file has no holes."""
         deadline = time.monotonic() + _EARLY_S
-        of, run = opened.by.principal, self._threads.run
-        written: Members | None = None
+        of, run, moved = opened.by.principal, self._threads.run, opened.moved
+
+        def write() -> Members | TooEarly:
+            return root.write(asked.name, asked.key, asked.offset, data, cut=asked.cut)
+
         with contextlib.ExitStack() as held:
             is_held = False
-            while written is None:
+            while isinstance(written := await run(of, write), TooEarly):
+                if time.monotonic() > deadline:
+                    text = f"Only {written.size} bytes are there of the {asked.offset} before this piece."
+                    raise InvalidState("file_failed", text, hint="Send the pieces in their order.")
+                if not is_held:
+                    held.enter_context(self._early.held(asked.copy, len(data)))
+                    is_held = True
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_AGAIN_S):
+                        await moved.wait()
                 moved = opened.moved
-                try:
-                    written = await run(
-                        of, lambda: root.write(asked.name, asked.key, asked.offset, data, cut=asked.cut)
-                    )
-                except TooEarly as early:
-                    if time.monotonic() > deadline:
-                        text = f"Only {early.size} bytes are there of the {asked.offset} before this piece."
-                        hint = "Send the pieces in their order."
-                        raise InvalidState("file_failed", text, hint=hint) from early
-                    if not is_held:
-                        held.enter_context(self._early.held(asked.copy, len(data)))
-                        is_held = True
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(_LOOK_AGAIN_S):
-                            await moved.wait()
         opened.moved.set()
         opened.moved = asyncio.Event()
         if (seal := asked.seal) is None:

@@ -14,7 +14,7 @@ import stat
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from outlive.core.errors import InvalidState
 from outlive.core.file_words import (
@@ -42,13 +42,13 @@ _OF_PLACE = stat.S_ISGID | stat.S_ISVTX
 _OPEN = 0o700  # of a folder that is being filled
 
 
-class TooEarly(Exception):
-    """A piece came before the one that lies before it: `size` is how much of the file is there."""
+class TooEarly(NamedTuple):
+    """A piece came before the one that lies before it, and was not written: `size` is how many bytes of the file are there.
 
-    def __init__(self, size: int) -> None:
-        """Keep the size in bytes."""
-        super().__init__(size)
-        self.size = size
+    No exception: it is an everyday answer, and the frames of a raised one would keep the piece until cycles are looked for.
+    """
+
+    size: int
 
 
 class FileRoot:
@@ -149,13 +149,12 @@ class FileRoot:
                 done += len(piece)
             return {"size": os.fstat(fd).st_size, "length": done, "sha256": hashed.hexdigest()}
 
-    def write(self, name: str, key: str, offset: int, data: bytes | memoryview, *, cut: bool) -> Members:
+    def write(
+        self, name: str, key: str, offset: int, data: bytes | memoryview, *, cut: bool
+    ) -> Members | TooEarly:
         """Write a piece of an unfinished file, which is made where there is none; repeated, it does the same; return its `size`.
 
-        With `cut`, what is there from `offset` on goes before.
-
-        Raises:
-            TooEarly: What lies before the piece is not there yet: nothing was written.
+        With `cut`, what is there from `offset` on goes before. `TooEarly`: what lies before the piece is not there yet.
         """
         with self._at(name) as (folder, last):
             self._wall.check_name(folder, last)
@@ -165,7 +164,7 @@ class FileRoot:
                 _check_part(fd, folder, last, self._wall, owner=self._owner)
                 size = os.fstat(fd).st_size
                 if size < offset:
-                    raise TooEarly(size)
+                    return TooEarly(size)
                 if cut and size > offset:
                     os.ftruncate(fd, offset)
                 view, at = memoryview(data), offset
