@@ -1,7 +1,7 @@
 """A node as a place of execution: `RemoteBackend`, put together from its parts.
 
 What the node reports is kept in ordinary process folders (`folder`): every reader of logs and records finds it as if the command
-had run here. Starts and requests belong to `requests`, the news of the node to `follower`, its connection to `link`.
+had run here. Requests belong to `requests`, starts to `starts`, the news of the node to `follower`, its connection to `link`.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from outlive.backends.remote.folder import Punch
 from outlive.backends.remote.follower import NodeFollower
 from outlive.backends.remote.link import NodeLink, Pauses
 from outlive.backends.remote.process import NodeProcesses
-from outlive.backends.remote.requests import NodeControls, NodeRequests, NodeStarts
+from outlive.backends.remote.requests import NodeControls, NodeRequests
+from outlive.backends.remote.starts import NodeStarts
 from outlive.core.controls import Operation
 from outlive.core.errors import InvalidRequest, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId

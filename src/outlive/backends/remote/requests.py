@@ -1,21 +1,16 @@
-"""What a node is asked: `NodeRequests` sends a request, `NodeControls` passes on what is done to a process, `NodeStarts` starts one.
+"""What a node is asked: `NodeRequests` sends a request, `NodeControls` passes on what is done to a process.
 
-A start is recorded here before the node is asked for it: whatever dies in between, it is asked for again under the same name, and
-runs once. What the node reports by itself belongs to `follower`.
+Starts belong to `starts`, what the node reports by itself to `follower`.
 """
 
 import asyncio
 import contextlib
 import functools
-import logging
-import shutil
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from outlive.backends.contract import StartOutcome
 from outlive.backends.remote.contract import NodeConnection
-from outlive.backends.remote.folder import read_small, write_stop
+from outlive.backends.remote.folder import write_stop
 from outlive.backends.remote.link import NodeLink
 from outlive.backends.remote.process import NodeProcesses, RemoteProcess
 from outlive.core.controls import Operation, Pause, ReleaseOutput, ResizeWindow, Resume, SignalProcess, Stop
@@ -25,43 +20,16 @@ from outlive.core.errors import (
     BackendUnavailable,
     InvalidState,
     LimitExceeded,
-    OutliveError,
     ProcessNotFound,
     ProtocolViolation,
-    StartFailed,
 )
 from outlive.core.identity import ProcessId
-from outlive.core.location import LOCAL
-from outlive.core.needs import Needs
-from outlive.core.spec import Spec
 from outlive.protocols.keeper import CauseCode
-from outlive.protocols.trace_context import span_of, valid_traceparent
 
 _T = TypeVar("_T")
-_logger = logging.getLogger(__name__)
 _AWAY = frozenset({"server_unavailable", "connection_limit"})
 _PIECE_BYTES = 256 * 1024  # of an input in one request: on a slow line another request waits for no more
 _NEWS_S = 5.0  # how long the feed may take to report what was acknowledged
-_START_S = 25.0  # as long as the keeper of this machine has
-_AGAIN_S = 0.1  # between two attempts while the node is there, and its connection for requests is not
-_SECRETS_LOST = (
-    "Its secrets were in the server's memory only, and the server ended before the node had it: it never ran."
-)
-# Members of `Spec` that `execute` takes under the same names: always, and only where they are set.
-_AS_THEY_ARE = (
-    "stdin",
-    "rows",
-    "cols",
-    "timeout_s",
-    "grace_s",
-    "output_limit",
-    "on_limit",
-    "after_exit",
-)
-_IF_SET = ("umask", "nice")
-_Outcome = StartOutcome | OutliveError
-# Called once with what came of a start (see `Backend.start`).
-_Settle = Callable[[_Outcome], None]
 
 
 class NodeRequests:
@@ -201,217 +169,3 @@ async def _hear_of(process: RemoteProcess, *, is_paused: bool, heard: tuple[int,
         return False  # it has changed again since, or its feed is late: what that reports then counts
     await process.record_state()
     return True
-
-
-class NodeStarts:
-    """Starts commands on a node; a start goes on in a task of its own, however long the node is silent.
-
-    Callers wait for a start while the node is there; its task asks for it until there is an answer.
-    """
-
-    def __init__(self, requests: NodeRequests, processes: NodeProcesses) -> None:
-        """Begin with none."""
-        self._requests = requests
-        self._link = requests.link
-        self._processes = processes
-        self._tasks: dict[ProcessId, asyncio.Task[_Outcome]] = {}
-
-    def cancel(self) -> None:
-        """Ask for none of them any more."""
-        for task in self._tasks.values():
-            task.cancel()
-
-    async def wait(
-        self,
-        process_id: ProcessId,
-        begin: Callable[[], asyncio.Task[_Outcome]],
-    ) -> StartOutcome:
-        """Return the answer to a start, for which `begin` makes the task unless there is one already.
-
-        Raises:
-            BackendUnavailable: `start_unanswered`: the node went away, or is slow; the start goes on.
-            OutliveError: What came of it.
-
-        Cancellation: safe; the start goes on.
-        """
-        task = self._tasks.get(process_id)
-        if task is None:
-            task = self._tasks[process_id] = begin()
-            task.add_done_callback(lambda _: self._tasks.pop(process_id, None))
-        scope = asyncio.timeout(_START_S)
-        try:
-            async with scope:
-                outcome = await self._outcome(task)
-        except TimeoutError:
-            if not scope.expired():
-                raise
-            raise self._unanswered(process_id) from None
-        except BackendUnavailable as error:
-            raise self._unanswered(process_id) from error
-        if isinstance(outcome, OutliveError):
-            raise outcome
-        return outcome
-
-    async def _outcome(self, task: asyncio.Task[_Outcome]) -> _Outcome:
-        if self._link.is_away and not task.done():
-            await asyncio.sleep(0)  # a start of which nothing was recorded is refused in its first step
-        if task.done():
-            return task.result()
-        async with self._link.asking():
-            return await asyncio.shield(task)
-
-    def _unanswered(self, process_id: ProcessId) -> BackendUnavailable:
-        text = (
-            f"The node {self._link.name!r} was asked to start {process_id} and has not answered: it may run. "
-            "It is asked again under this name until it answers, and starts it once."
-        )
-        details = {"node": self._link.name, "process_id": process_id}
-        return BackendUnavailable("start_unanswered", text, details=details)
-
-    async def run(
-        self,
-        process_id: ProcessId,
-        spec: bytes,
-        script: bytes,
-        secrets: Mapping[str, str],
-        *,
-        settle: _Settle,
-    ) -> _Outcome:
-        """Start a command and return what came of it, after `settle` was called with that; an error here would end everything."""
-        outcome: _Outcome
-        try:
-            outcome = await self._start(process_id, spec, script, secrets)
-        except OutliveError as error:
-            outcome = error
-        except OSError as error:
-            outcome = LimitExceeded("disk_full", f"The start cannot be put down: {error.strerror}.")
-        except Exception:  # whatever a node answers, it must not end the server
-            _logger.exception("what a node answered to a start makes no sense: %s", self._link.name)
-            text = f"The answer of the node {self._link.name!r} makes no sense."
-            outcome = OutliveError("internal_error", text)
-        except asyncio.CancelledError:
-            settle(BackendUnavailable("timeout", "The server is being stopped: the node may start it yet."))
-            raise
-        settle(outcome)
-        self._processes.answered(process_id, is_started=isinstance(outcome, StartOutcome))
-        return outcome
-
-    async def _start(
-        self, process_id: ProcessId, spec: bytes, script: bytes, secrets: Mapping[str, str]
-    ) -> StartOutcome:
-        process = self._processes.by_id.get(process_id)
-        if process is None:
-            if self._link.is_away:
-                raise self._link.unavailable()
-            process = await self._processes.add(process_id, spec, script)
-            process.is_unknown = False
-            process.secrets, process.script = secrets, script
-        is_asked = False
-        try:
-            while not process.is_acknowledged:
-                await self._link.is_there.wait()
-                try:
-                    is_asked = await self._ask(process)
-                except BackendUnavailable:
-                    await asyncio.sleep(_AGAIN_S)
-        except OutliveError as error:
-            # Of a start that failed the folder is kept, as the keeper does; a refused one leaves nothing.
-            if isinstance(error, StartFailed):
-                with contextlib.suppress(OSError):
-                    await process.end_here("failed", error.message)
-            else:
-                self._processes.by_id.pop(process_id, None)  # nothing reports a process whose folder goes
-                await asyncio.to_thread(shutil.rmtree, process.folder, ignore_errors=True)
-            self._processes.drop(process)
-            raise
-        return StartOutcome(pid=process.pid, started_ns=process.started_ns, is_existing=not is_asked)
-
-    async def begin_again(self, process: RemoteProcess) -> None:
-        """Find out what became of a start that was never answered, and ask for it again.
-
-        Raises:
-            BackendUnavailable: The node is away again.
-        """
-        if process.process_id in self._tasks:
-            return  # its task asks already
-        try:
-            if process.spec.secrets and not process.secrets:
-                await self._find_started(process)
-            else:
-                # It has given up its turn here: where others have taken the room meanwhile, it waits on the node.
-                await self._ask(process, may_wait=True)
-        except BackendUnavailable:
-            raise
-        except OutliveError as error:
-            await process.end_here("failed", error.message)
-            self._processes.publish(process)
-            self._processes.drop(process)
-
-    async def _ask(self, process: RemoteProcess, *, may_wait: bool = False) -> bool:
-        """Ask the node for a start, once at a time for each process; return whether it was asked here.
-
-        Raises:
-            OutliveError: What it says.
-        """
-        async with process.beginning:
-            if process.is_acknowledged:
-                return False
-            node, feed = self._requests.node, self._link.feed
-            if feed is None:
-                raise self._link.unavailable()
-            if process.script is None:
-                process.script = await asyncio.to_thread(read_small, f"{process.folder}/script")
-            words = execute_words(process.spec, process.script, process.secrets)
-            callers = valid_traceparent(process.spec.meta.get("traceparent"))
-            words["traceparent"] = span_of(process.process_id, callers).traceparent
-            if self._link.described is not None and (needs := Needs.decode(process.spec.meta.get("needs"))):
-                # It counts what it runs, too, whichever server asks: it refuses what it has no room for.
-                words["needs"] = {"cpu": 0, **needs.amounts.view(), "wait": may_wait and needs.is_patient}
-                words["backend"] = LOCAL  # it is to run there, and not on a node of that node
-            asked_ns = time.time_ns()  # by our clock: the node's may be another
-            try:
-                async with self._link.asking():
-                    subscription = feed.expect(process.process_id)
-                    answer = await node.execute(
-                        words, process_id=process.process_id, subscription=subscription
-                    )
-            except BaseException:
-                feed.leave(process.process_id)
-                raise
-            process.acknowledge(answer["pid"] or 0, asked_ns)
-        if process.is_unknown and feed.follows(process.process_id):
-            process.is_unknown = False
-            self._processes.publish(process)
-        await process.record_state()
-        return True
-
-    async def _find_started(self, process: RemoteProcess) -> None:
-        """See whether a start whose secrets are gone had arrived.
-
-        Raises:
-            StartFailed: `secrets_lost`: it had not.
-        """
-        try:
-            view = await self._requests.node.get(process.process_id)
-        except ProcessNotFound as error:
-            raise StartFailed("secrets_lost", _SECRETS_LOST) from error
-        process.acknowledge(view.pid or 0, time.time_ns())
-        await process.record_state()
-
-
-def execute_words(spec: Spec, script: bytes, secrets: Mapping[str, str]) -> dict[str, object]:
-    """Return the parameters of `execute`, by the names of the client's `StartOptions`. Pure.
-
-    What only the caller knows stands in the spec's `meta` (`engine.commands.containers`). The process is detached there: whose it is, and
-    what becomes of it when that client goes, is decided here.
-    """
-    asked = spec.meta.get("asked")
-    words: dict[str, object] = dict(asked) if isinstance(asked, dict) else {"argv": list(spec.argv)}
-    words |= {name: getattr(spec, name) for name in _AS_THEY_ARE}
-    words |= {"detach": True, "pty": spec.stdio == "pty", "merge": spec.stdio == "merge"}
-    words |= {name: value for name in _IF_SET if (value := getattr(spec, name)) is not None}
-    if script:
-        words["script"] = script.decode("utf-8", "surrogateescape")
-    if secrets:
-        words["env_secrets"] = dict(secrets)
-    return words

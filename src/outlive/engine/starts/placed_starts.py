@@ -6,7 +6,7 @@ this machine the words are resolved anew, as a node does with what it is sent.
 
 from dataclasses import replace
 
-from outlive.backends.remote.requests import execute_words
+from outlive.backends.remote.starts import execute_words
 from outlive.core.command import as_callers_write
 from outlive.core.errors import OutliveError
 from outlive.core.location import LOCAL, Location
