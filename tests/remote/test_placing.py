@@ -151,6 +151,25 @@ def test_a_node_refuses_what_another_server_has_taken(nodes: Nodes, tmp_path: Pa
         assert refused.wait().exit_code == 0
 
 
+@pytest.mark.promise("L.place")
+def test_a_node_that_takes_nothing_keeps_no_command_from_the_others(nodes: Nodes, tmp_path: Path) -> None:
+    """It says that it is there and empty, so it would be chosen for each: its token may only read."""
+    gate = Gate(tmp_path / "gate")
+    with nodes.opened() as client:
+        client.fleet.drain("local")
+        address = f"http://{_PROXY_HOST}:{nodes.proxies[0].port}"
+        client.fleet.add("far1", address, token=a_token(nodes.far[0], "reader", "read"))
+        wait_until(lambda: client.nodes()[0]["state"] == "connected")
+        with pytest.raises(LimitExceeded, match=r"'far1'.*scope 'run'") as refused:
+            _start(client, gate, labels={"zone": "z1"}, wait=False)
+        assert refused.value.code == "no_room"
+        started = [_start(client, gate) for _ in range(3)]
+        wait_until(lambda: sorted(map(_place, started)) == ["any", "far2", "far2"])
+        gate.open()
+        for one in started:
+            assert one.wait(PATIENCE_S).exit_code == 0
+
+
 @pytest.mark.promise("L.place", "L.once")
 def test_two_servers_that_are_each_others_nodes_run_what_they_are_given(nodes: Nodes, tmp_path: Path) -> None:
     """What a node is given for its room runs there, and is not passed on, back to where it came from at the worst."""

@@ -1,8 +1,8 @@
 """The processes of a node as this server knows them: what the node has reported of each, and what follows from that here.
 
 `RemoteProcess` is one of them, `NodeProcesses` the table of all. Only the event loop's thread touches them; files are
-`ProcessFolder`'s, and are written by the `DiskWorker`. Output comes by `output_writer`, requests to the node belong to `follower`
-and `requests`.
+`ProcessFolder`'s, and are written by the `DiskWorker`. Output comes by `output_writer`, requests to the node belong to `follower`,
+`requests` and `starts`.
 """
 
 import asyncio

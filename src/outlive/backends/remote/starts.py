@@ -15,7 +15,14 @@ from outlive.backends.contract import StartOutcome
 from outlive.backends.remote.folder import read_small
 from outlive.backends.remote.process import NodeProcesses, RemoteProcess
 from outlive.backends.remote.requests import NodeRequests
-from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, ProcessNotFound, StartFailed
+from outlive.core.errors import (
+    AccessDenied,
+    BackendUnavailable,
+    LimitExceeded,
+    OutliveError,
+    ProcessNotFound,
+    StartFailed,
+)
 from outlive.core.identity import ProcessId
 from outlive.core.location import LOCAL
 from outlive.core.needs import Needs
@@ -40,6 +47,8 @@ _AS_THEY_ARE = (
     "after_exit",
 )
 _IF_SET = ("umask", "nice")
+# Refusals that are about the node, whatever the command is; as is that its token may start nothing.
+_OF_THE_NODE = frozenset({"disk_full", "read_only", "process_limit"})
 _Outcome = StartOutcome | OutliveError
 # Called once with what came of a start (see `Backend.start`).
 _Settle = Callable[[_Outcome], None]
@@ -57,6 +66,7 @@ class NodeStarts:
         self._link = requests.link
         self._processes = processes
         self._tasks: dict[ProcessId, asyncio.Task[_Outcome]] = {}
+        self._refusal = ""  # why the node takes nothing, as it was logged last
 
     def cancel(self) -> None:
         """Ask for none of them any more."""
@@ -165,8 +175,23 @@ class NodeStarts:
                 self._processes.by_id.pop(process_id, None)  # nothing reports a process whose folder goes
                 await asyncio.to_thread(shutil.rmtree, process.folder, ignore_errors=True)
             self._processes.drop(process)
-            raise
+            raise self._refused(process, error) from error
         return StartOutcome(pid=process.pid, started_ns=process.started_ns, is_existing=not is_asked)
+
+    def _refused(self, process: RemoteProcess, error: OutliveError) -> OutliveError:
+        """Return what a refusal of the node means here."""
+        is_denied = isinstance(error, AccessDenied)
+        if not is_denied and error.code not in _OF_THE_NODE:
+            return error
+        # Named: the caller would look at this server's disk, limits and tokens.
+        text = f"The node {self._link.name!r} does not take it: {error.message}"
+        needs = Needs.decode(process.spec.meta.get("needs"))
+        if needs is None or (is_denied and needs.node):  # a token does not change while it is waited for
+            return type(error)(error.code, text, hint=error.hint, details=error.details)
+        if self._refusal != error.message:
+            _logger.warning("a node takes nothing: %s: %s", self._link.name, error.message)
+            self._refusal = error.message
+        return LimitExceeded("no_room", text, hint=error.hint)
 
     async def begin_again(self, process: RemoteProcess) -> None:
         """Find out what became of a start that was never answered, and ask for it again.
@@ -185,7 +210,7 @@ class NodeStarts:
         except BackendUnavailable:
             raise
         except OutliveError as error:
-            await process.end_here("failed", error.message)
+            await process.end_here("failed", self._refused(process, error).message)
             self._processes.publish(process)
             self._processes.drop(process)
 
