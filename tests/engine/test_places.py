@@ -6,11 +6,13 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from outlive.backends.contract import Backend
 from outlive.core.command import Command
-from outlive.core.errors import InvalidRequest, LimitExceeded
+from outlive.core.errors import InvalidRequest, LimitExceeded, ProcessNotFound
 from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.lifecycle import State
 from outlive.core.needs import Amounts, Needs
@@ -18,6 +20,7 @@ from outlive.engine import Engine, Process
 from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement
 from tests.engine.engines import ME, an_engine, output_of
+from tests.engine.held_backend import HeldBackend
 from tests.keeper.house import House
 from tests.support.processes import Gate, poll_until
 
@@ -86,6 +89,55 @@ async def test_what_does_not_wait_is_refused_and_leaves_nothing(own_house: House
         assert [one.process_id for one in engine.queries.live()] == [first.process_id]
         gate.open()
         await engine.queries.wait(first)
+
+
+@pytest.mark.promise("L.gpus")
+async def test_what_no_single_gpu_has_room_for_is_refused_and_may_be_asked_for_again(
+    own_house: House, tmp_path: Path
+) -> None:
+    """A server that is this one's gateway asks each second, under the same id: what was refused must not stand here as failed."""
+    gate, process_id = Gate(tmp_path / "gate"), new_process_id(1, os.urandom(RANDOM_BYTES))
+    placement = StaticPlacement([FleetNode(name="local", capacity=Amounts.of(cpu=9, gpu=2))])
+    async with an_engine(own_house.state_dir, placement=placement, gpus=("0", "1")) as engine:
+        parts = [
+            await _start(engine, gate, Needs(amounts=Amounts.of(gpu=0.6, cpu=number))) for number in (0, 1)
+        ]
+        command = Command(line="true", needs=Needs(amounts=Amounts.of(gpu=0.8), is_patient=False))
+        for _ in range(2):
+            with pytest.raises(LimitExceeded, match="No GPU of this machine") as refused:
+                await engine.starts.start(command, owner=ME, process_id=process_id)
+            assert refused.value.code == "no_room"
+            with pytest.raises(ProcessNotFound):
+                await engine.queries.find(process_id)
+        gate.open()
+        for one in parts:
+            await engine.queries.wait(one)
+        process = await engine.starts.start(command, owner=ME, process_id=process_id)
+        await engine.queries.wait(process)
+        assert process.record.exit_code == 0
+
+
+async def test_what_a_full_disk_has_refused_may_be_asked_for_again(tmp_path: Path) -> None:
+    """As without needs: it has never run, and its id names nothing."""
+    held, process_id = HeldBackend(tmp_path), new_process_id(1, os.urandom(RANDOM_BYTES))
+    async with an_engine(tmp_path, backend=cast("Backend", held), placement=two_processors()) as engine:
+
+        async def start() -> Process:
+            command = Command(argv=("true",), needs=_needs(2))
+            return await engine.starts.start(command, owner=ME, process_id=process_id)
+
+        refused = asyncio.create_task(start())
+        await poll_until(lambda: bool(held.asked))
+        held.asked.pop().finish(LimitExceeded("disk_full", "The disk is full."))
+        with pytest.raises(LimitExceeded, match="disk is full"):
+            await refused
+        with pytest.raises(ProcessNotFound):
+            await engine.queries.find(process_id)
+        again = asyncio.create_task(start())
+        await poll_until(lambda: bool(held.asked))
+        held.arrive(held.asked[0])
+        assert (await again).state is State.RUNNING
+        held.end(process_id)
 
 
 async def test_a_start_that_fails_gives_its_place_back(own_house: House) -> None:

@@ -158,8 +158,9 @@ def test_a_node_that_takes_nothing_keeps_no_command_from_the_others(nodes: Nodes
     with nodes.opened() as client:
         client.fleet.drain("local")
         address = f"http://{_PROXY_HOST}:{nodes.proxies[0].port}"
+        client.fleet.remove("far1")
         client.fleet.add("far1", address, token=a_token(nodes.far[0], "reader", "read"))
-        wait_until(lambda: client.nodes()[0]["state"] == "connected")
+        wait_until(lambda: all(one["state"] == "connected" and one["room"] for one in client.nodes()))
         with pytest.raises(LimitExceeded, match=r"'far1'.*scope 'run'") as refused:
             _start(client, gate, labels={"zone": "z1"}, wait=False)
         assert refused.value.code == "no_room"
@@ -259,6 +260,27 @@ def test_each_command_gets_gpus_of_its_own_also_after_a_kill(tmp_path: Path) -> 
         for one, gpus in ((first, b"0\n"), (second, b"1,2\n"), (third, b"0\n")):
             assert one.wait().exit_code == 0
             assert output_of(one) == (gpus, b"")
+
+
+@pytest.mark.promise("L.gpus")
+def test_what_fits_on_no_single_gpu_of_a_node_waits_until_it_does(tmp_path: Path) -> None:
+    """The node has as much free all together, so it is asked again each second, under the same id."""
+    gate, mark = Gate(tmp_path / "gate"), tmp_path / "mark"
+    near = OutliveServer(tmp_path / "near", args=("--capacity", "cpu=1,gpu=0"))
+    far = OutliveServer(tmp_path / "far", args=("--capacity", "cpu=9,gpu=2"))
+    with near, far, Client(near.state_dir, start_server=False) as client:
+        client.fleet.add("far", far.url, token=a_token(far, "near"))
+        wait_until(lambda: client.nodes()[0]["room"])
+        parts = [client.start(gate.wait, needs={"gpu": 0.6}) for _ in range(2)]
+        waits = client.start(f"echo x >> {mark}", needs={"gpu": 0.8})
+        with Client(far.state_dir, start_server=False) as own:
+            wait_until(
+                lambda: [one.get("reason") for one in own.server.audit()["entries"]].count("no_room") > 2
+            )
+        assert waits.info().waits_for == "place"
+        gate.open()
+        assert [one.wait(PATIENCE_S).exit_code for one in (*parts, waits)] == [0, 0, 0]
+    assert mark.read_text() == "x\n"
 
 
 def test_a_node_gives_gpus_and_what_needs_none_is_told_of_none(nodes: Nodes) -> None:

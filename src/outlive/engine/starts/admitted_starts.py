@@ -80,14 +80,18 @@ class AdmittedStarts:
                 self._pending.forget(process)
             except _Moved as moved:
                 async with self._pending.decision_on(process):  # a withdrawal that has begun comes first
-                    failed = await self._queue_placed(process, command, moved)
+                    failed = await self._queue_placed(process, command, moved, told)
         finally:
             if not told.done():
                 told.set_result(failed)
         return True
 
     async def _queue_placed(
-        self, process: Process, command: WaitingCommand, moved: "_Moved"
+        self,
+        process: Process,
+        command: WaitingCommand,
+        moved: "_Moved",
+        told: asyncio.Future[OutliveError | None],
     ) -> OutliveError | None:
         """Let a command wait for another place that was to start at once; return why it cannot, or does not."""
         if process.is_ended:
@@ -96,13 +100,13 @@ class AdmittedStarts:
         needs = process.needs
         if needs is not None and not needs.is_patient:
             self._pending.forget(process)
-            self._outcomes.never_started(process, cause=Cause.NONE, error=moved.error.message)
+            _refuse(process, moved.error, told, outcomes=self._outcomes)
             return moved.error
         self._open_again(process, was_given=moved.was_given)
         try:
             await self._limits.wait_in_line(process, command, is_first=True)
         except OutliveError as error:
-            self._outcomes.never_started(process, cause=Cause.NONE, error=error.message)
+            _refuse(process, error, told, outcomes=self._outcomes)
             return error
         self._changes.queued(process)
         return None
@@ -203,6 +207,20 @@ def _passes(error: OutliveError) -> bool:
     return isinstance(error, BackendUnavailable) or error.code in {"disk_full", "read_only"}
 
 
+def _refuse(
+    process: Process,
+    error: OutliveError,
+    told: asyncio.Future[OutliveError | None] | None,
+    *,
+    outcomes: StartOutcomes,
+) -> None:
+    """Record that a start was refused: to its caller, who asks again under the same id, or for all who know it as one that waits."""
+    if told is None or told.done():
+        outcomes.never_started(process, cause=Cause.NONE, error=error.message)
+    else:
+        outcomes.settle(process, error)
+
+
 class _AskedStart:
     """A start that a backend was asked for, once or again, and what it has answered."""
 
@@ -235,7 +253,7 @@ class _AskedStart:
     def refuse(self, error: OutliveError) -> None:
         """Record that it was refused; not when it was withdrawn, which is why it is refused."""
         if not self._process.is_ended:
-            self._outcomes.never_started(self._process, cause=Cause.NONE, error=error.message)
+            _refuse(self._process, error, self._told, outcomes=self._outcomes)
 
     def goes_on(self, error: OutliveError) -> bool:
         """Return whether the start is asked for again after what passes by itself.
