@@ -15,18 +15,19 @@ import pytest
 
 from outlive.backends.contract import BackendListener, Bell
 from outlive.backends.remote.contract import NodeConnection, NodeListener, NodePage, NodeView
+from outlive.backends.remote.folder import read_small
 from outlive.backends.remote.follower import NodeFollower
 from outlive.backends.remote.link import NodeLink, Pauses
 from outlive.backends.remote.process import NodeProcesses, RemoteProcess
 from outlive.core.cursor import Cursor
-from outlive.core.errors import AccessDenied, BackendUnavailable, ProtocolViolation
+from outlive.core.errors import AccessDenied, BackendUnavailable, ProcessNotFound, ProtocolViolation
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.needs import Amounts
 from outlive.core.process import MAX_TAGS
 from outlive.core.spec import Spec
 from outlive.keeper.common.kernel import punch_hole
-from outlive.protocols.keeper import Phase, encode_spec
+from outlive.protocols.keeper import Flags, Phase, encode_spec
 
 pytestmark = pytest.mark.anyio
 
@@ -186,13 +187,16 @@ async def test_what_was_to_be_done_when_the_connection_ended_is_left_without_a_w
 
 
 class _Heard:
-    """The engine's ear: the phases of all doorbells."""
+    """The engine's ear: the phases and flags of all doorbells."""
 
     def __init__(self) -> None:
         self.phases: list[int] = []
+        self.flags: list[int] = []
 
     def ring(self, bells: Iterable[Bell]) -> None:
-        self.phases += [bell[5] for bell in bells]
+        for bell in bells:
+            self.phases.append(bell[5])
+            self.flags.append(bell[7])
 
 
 async def test_an_end_that_comes_before_the_answer_to_its_start_is_told_after_it(tmp_path: Path) -> None:
@@ -232,6 +236,50 @@ async def test_what_comes_behind_an_end_is_read_with_a_token_that_may_see_no_sec
     assert not ended.group_contains(AccessDenied)
     assert node.is_asked_raw == [True, False]
     assert process.is_finished
+
+
+class _Forgetful(_Closing):
+    """A node where a process has been removed whose descendants were followed."""
+
+    def __init__(self, *, knows: int) -> None:
+        super().__init__()
+        self._knows = knows
+
+    async def get(self, process_id: str, *, stats: bool = False) -> NodeView:
+        self._look()
+        return await super().get(process_id, stats=stats)
+
+    async def read(self, _process_id: str, _cursor: Cursor, *, raw: bool) -> NodePage:  # noqa: ARG002 -- as the node has it
+        self._look()
+        return cast("NodePage", SimpleNamespace(items=()))
+
+    def _look(self) -> None:
+        self._knows -= 1
+        if self._knows < 0:
+            raise ProcessNotFound("process_not_found", "It was removed.")
+
+
+@pytest.mark.promise("S4.12.nodes.once")
+@pytest.mark.parametrize("knows", [0, 1])
+async def test_what_was_removed_on_the_node_is_followed_no_more(tmp_path: Path, knows: int) -> None:
+    """Nothing is heard of its descendants any more: it would be open for ever, and neither it nor its node could be removed."""
+    layout = Layout(str(tmp_path))
+    processes, heard = _Processes(layout), _Heard()
+    processes.listener = cast("BackendListener", heard)
+    spec = encode_spec(Spec(program="/bin/true", argv=("true",), env={}, cwd="/"))
+    process = await processes.add(new_process_id(1, os.urandom(RANDOM_BYTES)), spec, b"")
+    process.acknowledge(1, 1)
+    processes.answered(process.process_id, is_started=True)
+    await process.end_here("lost", "")
+    process.is_closed, process.descendants = False, 1
+    link = NodeLink("far", cast("NodeConnection", _Forgetful(knows=knows)), pauses=Pauses())
+    async with asyncio.timeout(10):
+        with pytest.raises(ExceptionGroup):
+            await NodeFollower(link, processes, begin=_never).follow(_QuietFeed(processes))
+    assert process.is_finished
+    assert not processes.by_id
+    assert await asyncio.to_thread(read_small, f"{layout.process(process.process_id)}/closed")
+    assert not heard.flags[-1] & (Flags.OUT_OPEN | Flags.ERR_OPEN)
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,28 @@ def test_a_server_starts_while_its_node_is_away(own_pair: Pair) -> None:
         client.get(local.process_id).cancel(0)
 
 
+@pytest.mark.promise("S4.12.nodes.once")
+def test_what_is_removed_on_the_node_while_descendants_are_followed_is_closed_here(own_pair: Pair) -> None:
+    """Also while the link is cut, and where the server was killed since: else it would be open for ever, here and after each restart."""
+    with own_pair.client() as client, own_pair.far_client() as far:
+        first, second = [client.start("sleep 1000 & echo hi", backend=FAR) for _ in range(2)]
+        for one in (first, second):
+            assert one.wait(PATIENCE_S).exit_code == 0
+            assert not one.info().is_closed
+        far.remove(first.process_id, force=True)
+        assert first.wait(PATIENCE_S, until="closed").descendants == 0
+        own_pair.proxy.cut()
+        far.remove(second.process_id, force=True)
+    own_pair.near.restart()
+    own_pair.proxy.heal()
+    with own_pair.client() as client:
+        again = client.get(second.process_id)
+        info = again.wait(PATIENCE_S, until="closed")
+        assert (info.exit_code, info.descendants) == (0, 0)
+        assert output_of(again) == (b"hi\n", b"")
+        client.remove(second.process_id)
+
+
 def test_an_end_that_came_while_everybody_here_was_away_is_found(own_pair: Pair) -> None:
     """The near server is dead when the process ends there."""
     with own_pair.client() as client:

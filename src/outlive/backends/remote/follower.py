@@ -135,7 +135,17 @@ class _Connection:
             self.spawn(self._late(process))
 
     async def _late(self, process: RemoteProcess) -> None:
-        """Follow what descendants do after the end, until nothing is left of them."""
+        """Follow what descendants do after the end, until nothing is left of them, or the node knows nothing of it any more."""
+        try:
+            await self._look_late(process)
+        except ProcessNotFound:
+            # It was removed there. What is here stays, and nothing is to come.
+            process.is_closed, process.descendants = True, 0
+            await _insist(lambda: self._processes.disk.run(process.files.write_closed))
+            self._processes.publish(process)
+        self._drop(process)
+
+    async def _look_late(self, process: RemoteProcess) -> None:
         pause_s = _LATE_S
         while not process.is_finished:
             view = await self.node.get(process.process_id)
@@ -151,13 +161,12 @@ class _Connection:
                 await _insist(lambda: self._processes.disk.run(process.files.write_closed))
             self._processes.publish(process)
             if process.is_finished:
-                break
+                return
             process.news.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await process.news.wait()
             pause_s = min(pause_s * 2, _LATEST_S)
-        self._drop(process)
 
     async def _fetch(self, process: RemoteProcess) -> None:
         """Fetch a page of what descendants have written behind the completion.
