@@ -18,7 +18,8 @@ from outlive.backends.remote.contract import NodeConnection, NodeListener, NodeP
 from outlive.backends.remote.folder import read_small
 from outlive.backends.remote.follower import NodeFollower
 from outlive.backends.remote.link import NodeLink, Pauses
-from outlive.backends.remote.process import NodeProcesses, RemoteProcess
+from outlive.backends.remote.process import RemoteProcess
+from outlive.backends.remote.processes import NodeProcesses
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable, ProcessNotFound, ProtocolViolation
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id

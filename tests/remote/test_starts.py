@@ -11,7 +11,7 @@ import pytest
 from outlive.backends.contract import StartOutcome
 from outlive.backends.remote.contract import NodeConnection, NodeFeed
 from outlive.backends.remote.link import NodeLink, Pauses
-from outlive.backends.remote.process import NodeProcesses
+from outlive.backends.remote.processes import NodeProcesses
 from outlive.backends.remote.requests import NodeRequests
 from outlive.backends.remote.starts import NodeStarts
 from outlive.core.errors import AccessDenied, LimitExceeded, OutliveError

@@ -14,7 +14,7 @@ from outlive.backends.remote.contract import NodeConnection
 from outlive.backends.remote.folder import Punch
 from outlive.backends.remote.follower import NodeFollower
 from outlive.backends.remote.link import NodeLink, Pauses
-from outlive.backends.remote.process import NodeProcesses
+from outlive.backends.remote.processes import NodeProcesses
 from outlive.backends.remote.requests import NodeControls, NodeRequests
 from outlive.backends.remote.starts import NodeStarts
 from outlive.core.controls import Operation

@@ -14,7 +14,8 @@ from typing import Any
 from outlive.backends.remote.contract import NodeConnection, NodeFeed, NodeView
 from outlive.backends.remote.link import NodeLink
 from outlive.backends.remote.output_writer import OutputWriter
-from outlive.backends.remote.process import NodeProcesses, RemoteProcess
+from outlive.backends.remote.process import RemoteProcess
+from outlive.backends.remote.processes import NodeProcesses
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable, OutliveError, ProcessNotFound
 from outlive.core.needs import THOUSANDTHS, Amounts

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from outlive.backends.remote.folder import ProcessFolder
-from outlive.backends.remote.process import NodeProcesses, RemoteProcess
+from outlive.backends.remote.process import RemoteProcess
+from outlive.backends.remote.processes import NodeProcesses
 from outlive.core.errors import ProtocolViolation
 
 _logger = logging.getLogger(__name__)

@@ -1,37 +1,31 @@
-"""The processes of a node as this server knows them: what the node has reported of each, and what follows from that here.
+"""One process of a node as this server knows it: what the node has reported, and what follows from that here.
 
-`RemoteProcess` is one of them, `NodeProcesses` the table of all. Only the event loop's thread touches them; files are
-`ProcessFolder`'s, and are written by the `DiskWorker`. Output comes by `output_writer`, requests to the node belong to `follower`,
-`requests` and `starts`.
+Only the event loop's thread touches it; its files are `ProcessFolder`'s, and are written by the `DiskWorker`. Output comes by
+`output_writer`, the table of all is `processes`, requests to the node belong to `follower`, `requests` and `starts`.
 """
 
 import asyncio
 import contextlib
 import json
-import shutil
 import time
 from collections.abc import Mapping
 
-from outlive.backends.contract import BackendListener, Bell
+from outlive.backends.contract import Bell
 from outlive.backends.remote.contract import NodeView
 from outlive.backends.remote.disk import DiskWorker
 from outlive.backends.remote.folder import (
-    NodeJournal,
     ProcessFolder,
     Punch,
-    make_folder,
-    pid_record,
     read_small,
     write_paused,
 )
 from outlive.core.cursor import Cursor
-from outlive.core.errors import InvalidRequest, ProtocolViolation
+from outlive.core.errors import ProtocolViolation
 from outlive.core.identity import ProcessId, id_to_bytes
-from outlive.core.layout import Layout
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.spec import Spec
 from outlive.protocols.frames import ExitRecord, decode_end, decode_exit, decode_pid
-from outlive.protocols.keeper import Flags, Phase, decode_spec
+from outlive.protocols.keeper import Flags, Phase
 
 _MAX_PID, _MAX_CODE = 2**31 - 1, 255
 _MAX_NS = 10 * 365 * 86400 * 10**9  # ten years
@@ -332,100 +326,3 @@ def _number(value: int | None, most: int) -> int:
             "invalid_request", f"A node says a number that makes no sense: {str(value)[:40]}."
         )
     return value
-
-
-class NodeProcesses:
-    """The followed processes of one node: in memory, in their folders, and in the journal that finds them after a restart.
-
-    Attributes:
-        by_id: All of them; only methods of this class change it.
-        listener: Hears of changes; None while the backend is closed.
-        disk: Does all work on their files.
-    """
-
-    def __init__(self, layout: Layout, name: str, *, punch: Punch) -> None:
-        """Take the state folder and the node's name; nothing is read yet."""
-        self.by_id: dict[str, RemoteProcess] = {}
-        self.listener: BackendListener | None = None
-        self.disk = DiskWorker()
-        self._layout = layout
-        self._journal = NodeJournal(layout, name)
-        self._prepared = f"{layout.nodes}/{name}/prepared-"
-        self._punch = punch
-        self._unanswered: dict[str, RemoteProcess] = {}  # the engine waits for the answers to their starts
-
-    def publish(self, *processes: RemoteProcess) -> None:
-        """Notify the engine of what these processes are like now; of an end once the start was answered."""
-        if self.listener is not None:
-            told = [one for one in processes if not (one.is_ended and one.process_id in self._unanswered)]
-            self.listener.ring([one.bell() for one in told])
-
-    def answered(self, process_id: ProcessId, *, is_started: bool) -> None:
-        """Notify the engine of a process that it has just had the answer to its start of: its end may have come before that."""
-        process = self._unanswered.pop(process_id, None)
-        if process is not None and is_started:
-            self.publish(process)
-
-    async def load(self) -> None:
-        """Find the processes that an earlier server followed."""
-        for process in await self.disk.run(self._read):
-            self.by_id[process.process_id] = process
-
-    async def add(
-        self, process_id: ProcessId, spec: bytes, script: bytes, *, started: tuple[int, int] | None = None
-    ) -> RemoteProcess:
-        """Make the folder of a start, and follow it from now on; `started`: pid and time of one that the node runs already.
-
-        Raises:
-            InvalidRequest: The id is taken.
-            OSError: The disk does not take it.
-        """
-        process = await self.disk.run(lambda: self._make(process_id, spec, script, started))
-        self.by_id[process_id] = process
-        if started is None:
-            self._unanswered[process_id] = process
-        return process
-
-    def drop(self, process: RemoteProcess) -> None:
-        """Follow a process no more; its folder stays. That is noted soon: a server that does not find it so drops it again."""
-        self.by_id.pop(process.process_id, None)
-        process.files.close()
-        self.disk.note(lambda: self._journal.remove(process.process_id))
-
-    def _make(
-        self, process_id: ProcessId, spec: bytes, script: bytes, started: tuple[int, int] | None
-    ) -> RemoteProcess:
-        # The journal first: a kill behind it leaves an entry without a folder, which the next server drops.
-        self._journal.add(process_id)
-        folder, prepared = self._layout.process(process_id), self._prepared + process_id
-        # One that is never asked for again has its pid from its first moment: without one it would be started.
-        pid = b"" if started is None else pid_record(*started)
-        if not make_folder(prepared, folder, spec=spec, script=script, pid=pid):
-            shutil.rmtree(prepared, ignore_errors=True)
-            self._journal.remove(process_id)
-            raise InvalidRequest("invalid_params", "process_id: this one is taken.")
-        return RemoteProcess(
-            process_id,
-            decode_spec(spec),
-            folder,
-            punch=self._punch,
-            disk=self.disk,
-            is_new=started is None,
-        )
-
-    def _read(self) -> list[RemoteProcess]:
-        found = []
-        for name in self._journal.read():
-            process_id = ProcessId(name)
-            folder = self._layout.process(process_id)
-            try:
-                spec = decode_spec(read_small(f"{folder}/spec"))
-                process = RemoteProcess(process_id, spec, folder, punch=self._punch, disk=self.disk)
-            except (ValueError, LookupError, TypeError):
-                self._journal.remove(process_id)  # its folder was never whole, or was removed
-                continue
-            if process.is_finished:
-                self._journal.remove(process_id)
-            else:
-                found.append(process)
-        return found

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from outlive.backends.remote.contract import NodeConnection
 from outlive.backends.remote.folder import write_stop
 from outlive.backends.remote.link import NodeLink
-from outlive.backends.remote.process import NodeProcesses, RemoteProcess
+from outlive.backends.remote.process import RemoteProcess
+from outlive.backends.remote.processes import NodeProcesses
 from outlive.core.controls import Operation, Pause, ReleaseOutput, ResizeWindow, Resume, SignalProcess, Stop
 from outlive.core.cursor import Cursor
 from outlive.core.errors import (

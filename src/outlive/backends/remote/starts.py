@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 
 from outlive.backends.contract import StartOutcome
 from outlive.backends.remote.folder import read_small
-from outlive.backends.remote.process import NodeProcesses, RemoteProcess
+from outlive.backends.remote.process import RemoteProcess
+from outlive.backends.remote.processes import NodeProcesses
 from outlive.backends.remote.requests import NodeRequests
 from outlive.core.errors import (
     AccessDenied,
