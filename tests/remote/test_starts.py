@@ -1,6 +1,10 @@
 """Starts on a node that answers as a test says: what its refusals mean here, and what is left of a start that failed."""
 
+import asyncio
+import contextlib
+import errno
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,15 +19,17 @@ from outlive.backends.remote.processes import NodeProcesses
 from outlive.backends.remote.requests import NodeRequests
 from outlive.backends.remote.starts import NodeStarts
 from outlive.core.errors import AccessDenied, LimitExceeded, OutliveError
-from outlive.core.identity import RANDOM_BYTES, new_process_id
+from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.needs import Needs
 from outlive.core.spec import Spec
 from outlive.keeper.common.kernel import punch_hole
 from outlive.protocols.keeper import encode_spec
+from outlive.store.queue_store import QueueStore, WaitingCommand
 
 pytestmark = pytest.mark.anyio
 
+_ID = ProcessId("01m81ds7h140vms3gn2qew5vw4")
 _REFUSALS = [
     LimitExceeded("disk_full", "The state folder's file system is full."),
     LimitExceeded("read_only", "The state folder's file system is read-only."),
@@ -68,9 +74,9 @@ class _Place:
         self.processes = NodeProcesses(self.layout, "far", punch=punch_hole)
         self.starts = NodeStarts(NodeRequests(link), self.processes)
 
-    async def start(self, spec: bytes) -> StartOutcome | OutliveError:
+    async def start(self, spec: bytes, process_id: ProcessId | None = None) -> StartOutcome | OutliveError:
         """Start one command; return what came of it."""
-        process_id = new_process_id(1, os.urandom(RANDOM_BYTES))
+        process_id = process_id or new_process_id(1, os.urandom(RANDOM_BYTES))
         told: list[StartOutcome | OutliveError] = []
         outcome = await self.starts.run(process_id, spec, b"", {}, settle=told.append)
         assert told == [outcome]
@@ -108,3 +114,65 @@ async def test_a_token_that_may_start_nothing_is_not_waited_for(tmp_path: Path) 
     outcome = await _Place(tmp_path, _Node(refusal)).start(_spec(Needs(node="far")))
     assert isinstance(outcome, AccessDenied)
     assert "'far'" in outcome.message
+
+
+def _is_torn(path: str, *, ignore_errors: bool = False) -> None:
+    """Remove as much of a folder as is gone when the server is killed meanwhile."""
+    assert ignore_errors
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{path}/spec")
+
+
+def _left(layout: Layout) -> list[str]:
+    """Return the files and folders that there are of starts on the node, below `nodes` and `processes`."""
+    places = (f"{layout.nodes}/far", f"{layout.nodes}/far/live", os.path.dirname(layout.process(_ID)))
+    return [name for place in places if os.path.isdir(place) for name in os.listdir(place) if name != "live"]
+
+
+@pytest.mark.promise("L.once")
+async def test_a_server_that_is_killed_while_it_removes_what_was_refused_loses_no_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits is taken for started where it has a folder, and one without a spec is nothing at all."""
+    layout = Layout(str(tmp_path))
+    waits = WaitingCommand(_ID, _spec(Needs()), b"")
+    store = QueueStore(layout)
+    await asyncio.to_thread(store.open)
+    await asyncio.to_thread(store.put, waits)
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", _is_torn)
+        refusal = LimitExceeded("no_room", "Others have taken it.")
+        assert await _Place(tmp_path, _Node(refusal)).start(waits.spec, _ID) is refusal
+    next_one = NodeProcesses(layout, "far", punch=punch_hole)
+    await next_one.load()
+    assert not next_one.by_id
+    assert await asyncio.to_thread(_left, layout) == []
+    waiting, _ = await asyncio.to_thread(QueueStore(layout).open)
+    assert [one.process_id for one in waiting] == [_ID]
+
+
+async def test_a_start_that_the_disk_did_not_take_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_full(_old: str, _new: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    place = _Place(tmp_path, _Node(None))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", is_full)
+        outcome = await place.start(_spec(), _ID)
+    assert isinstance(outcome, LimitExceeded)
+    assert outcome.code == "disk_full"
+    assert await asyncio.to_thread(_left, place.layout) == []
+    assert isinstance(await place.start(_spec(), _ID), StartOutcome)
+    place.processes.by_id[_ID].files.close()
+
+
+async def test_what_a_kill_has_left_of_a_start_is_removed_by_the_next_server(tmp_path: Path) -> None:
+    place = _Place(tmp_path, _Node(None))
+    half_made, others = f"{place.layout.nodes}/far/prepared-{_ID}", f"{place.layout.nodes}/far/prepared-x"
+    for folder in (half_made, others):
+        await asyncio.to_thread(os.makedirs, folder)
+    await asyncio.to_thread(Path(half_made, "spec").write_bytes, b"")
+    await place.processes.load()
+    assert await asyncio.to_thread(_left, place.layout) == ["prepared-x"]

@@ -59,6 +59,22 @@ def make_folder(prepared: str, folder: str, *, spec: bytes, script: bytes, pid: 
     return True
 
 
+def unfinished_folders(beginning: str) -> list[str]:
+    """Return the folders that a kill has left before they were in their place, or on their way out of it.
+
+    Args:
+        beginning: What `make_folder` was given as `prepared`, without the id of the process.
+    """
+    parent, prefix = os.path.split(beginning)
+    with contextlib.suppress(OSError):
+        return [
+            f"{parent}/{name}"
+            for name in os.listdir(parent)
+            if name.startswith(prefix) and is_process_id(name.removeprefix(prefix))
+        ]
+    return []
+
+
 def read_small(path: str) -> bytes:
     """Return a file's content; empty when there is none."""
     with contextlib.suppress(OSError), open(path, "rb") as file:

@@ -3,11 +3,20 @@
 Only the event loop's thread touches the table; files are written by the `DiskWorker`. What is known of one process is `process`'s.
 """
 
+import contextlib
+import os
 import shutil
 
 from outlive.backends.contract import BackendListener
 from outlive.backends.remote.disk import DiskWorker
-from outlive.backends.remote.folder import NodeJournal, Punch, make_folder, pid_record, read_small
+from outlive.backends.remote.folder import (
+    NodeJournal,
+    Punch,
+    make_folder,
+    pid_record,
+    read_small,
+    unfinished_folders,
+)
 from outlive.backends.remote.process import RemoteProcess
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import ProcessId
@@ -73,17 +82,36 @@ class NodeProcesses:
         process.files.close()
         self.disk.note(lambda: self._journal.remove(process.process_id))
 
+    async def discard(self, process: RemoteProcess) -> None:
+        """Follow a process no more whose start was refused, and leave nothing of it."""
+        self.by_id.pop(process.process_id, None)  # nothing reports a process whose folder goes
+        await self.disk.run(lambda: self._discard(process))
+        self.drop(process)
+
+    def _discard(self, process: RemoteProcess) -> None:
+        # Out of its place in one step: half of a folder there, after a kill, would take a command that waits for one that has run.
+        prepared = self._prepared + process.process_id
+        shutil.rmtree(prepared, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.rename(process.folder, prepared)
+        shutil.rmtree(prepared, ignore_errors=True)
+
     def _make(
         self, process_id: ProcessId, spec: bytes, script: bytes, started: tuple[int, int] | None
     ) -> RemoteProcess:
-        # The journal first: a kill behind it leaves an entry without a folder, which the next server drops.
-        self._journal.add(process_id)
         folder, prepared = self._layout.process(process_id), self._prepared + process_id
         # One that is never asked for again has its pid from its first moment: without one it would be started.
         pid = b"" if started is None else pid_record(*started)
-        if not make_folder(prepared, folder, spec=spec, script=script, pid=pid):
-            shutil.rmtree(prepared, ignore_errors=True)
-            self._journal.remove(process_id)
+        is_made = False
+        try:
+            # The journal first: a kill behind it leaves an entry without a folder, which the next server drops.
+            self._journal.add(process_id)
+            is_made = make_folder(prepared, folder, spec=spec, script=script, pid=pid)
+        finally:
+            if not is_made:
+                shutil.rmtree(prepared, ignore_errors=True)
+                self._journal.remove(process_id)
+        if not is_made:
             raise InvalidRequest("invalid_params", "process_id: this one is taken.")
         return RemoteProcess(
             process_id,
@@ -96,6 +124,8 @@ class NodeProcesses:
 
     def _read(self) -> list[RemoteProcess]:
         found = []
+        for name in unfinished_folders(self._prepared):
+            shutil.rmtree(name, ignore_errors=True)
         for name in self._journal.read():
             process_id = ProcessId(name)
             folder = self._layout.process(process_id)

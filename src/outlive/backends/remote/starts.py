@@ -7,7 +7,6 @@ runs once.
 import asyncio
 import contextlib
 import logging
-import shutil
 import time
 from collections.abc import Callable, Mapping
 
@@ -172,10 +171,9 @@ class NodeStarts:
             if isinstance(error, StartFailed):
                 with contextlib.suppress(OSError):
                     await process.end_here("failed", error.message)
+                self._processes.drop(process)
             else:
-                self._processes.by_id.pop(process_id, None)  # nothing reports a process whose folder goes
-                await asyncio.to_thread(shutil.rmtree, process.folder, ignore_errors=True)
-            self._processes.drop(process)
+                await self._processes.discard(process)
             raise self._refused(process, error) from error
         return StartOutcome(pid=process.pid, started_ns=process.started_ns, is_existing=not is_asked)
 
