@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_state import Change
-from outlive.protocols.keeper import Flags, Phase
+from outlive.protocols.keeper import CauseCode, Flags, Phase
 from outlive.store.rows import StoredProcess, to_ns
 from tests.store.rows import START, a_row, stored_processes
 
@@ -108,6 +108,15 @@ def test_what_the_files_tell_settles_a_process() -> None:
     assert (record.exit_code, record.stdout_bytes, record.cause) == (4, 9, Cause.NONE)
     assert record.started_at == START
     assert process.end_as(a_row(1, exit_code=5)) == 0
+
+
+def test_an_end_says_why_it_came_whatever_was_asked_for_before() -> None:
+    """A stop may have been lost on its way to a node."""
+    process = a_new_process()
+    process.status.absorb(0, 0, 7, 0, Phase.RUNNING, int(CauseCode.CANCEL), 0, 0)
+    process.status.absorb(0, 0, 7, 4, Phase.DONE, int(CauseCode.NONE), 0, 0)
+    record = process.record
+    assert (record.exit_code, record.cause, record.error) == (4, Cause.NONE, None)
 
 
 def test_an_end_that_was_told_keeps_its_moment() -> None:

@@ -28,7 +28,7 @@ from outlive.core.needs import Amounts
 from outlive.core.process import MAX_TAGS
 from outlive.core.spec import Spec
 from outlive.keeper.common.kernel import punch_hole
-from outlive.protocols.keeper import Flags, Phase, encode_spec
+from outlive.protocols.keeper import CauseCode, Flags, Phase, encode_spec
 
 pytestmark = pytest.mark.anyio
 
@@ -312,6 +312,39 @@ async def test_a_number_of_a_node_that_makes_no_sense_is_taken_nowhere(
         with pytest.raises(ProtocolViolation, match="makes no sense"):
             process.acknowledge(cast("int", value), 1)
     assert process.pid == int(member != "pid")
+    process.files.close()
+
+
+def _ended(cause: str | None, error: str | None) -> NodeView:
+    members = {"state": "exited", "is_stalled": False, "output_lost": False, "pid": 1, "error": error}
+    members |= {"exit_code": 0, "exit_signal": None, "cause": cause, "started_at": None, "ended_at": None}
+    members |= {"is_complete": True, "is_closed": True, "descendants": 0}
+    return cast("NodeView", SimpleNamespace(**members))
+
+
+@pytest.mark.promise("S4.12.nodes.once")
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ((None, None), (CauseCode.NONE, "")),
+        (("cancel", "by the gateway"), (CauseCode.SHUTDOWN, "by me")),
+        (("timeout", "after 5 s"), (CauseCode.TIMEOUT, "after 5 s")),
+    ],
+)
+async def test_why_it_ended_is_the_nodes_word_and_who_wanted_it_is_known_here(
+    tmp_path: Path, said: tuple[str | None, str | None], kept: tuple[CauseCode, str]
+) -> None:
+    """A stop may be lost with the link, and then it is not what has ended it, also for who looks meanwhile."""
+    processes = NodeProcesses(Layout(str(tmp_path)), "far", punch=punch_hole)
+    spec = encode_spec(Spec(program="/bin/true", argv=("true",), env={}, cwd="/"))
+    process = await processes.add(new_process_id(1, os.urandom(RANDOM_BYTES)), spec, b"")
+    process.acknowledge(1, 1)
+    process.ask_end(CauseCode.SHUTDOWN, "by me")
+    assert process.bell()[6] == CauseCode.NONE
+    for _ in range(2):
+        process.learn(_ended(*said))
+        assert (process.cause, process.note) == kept
+        assert process.bell()[6] == kept[0]
     process.files.close()
 
 

@@ -153,6 +153,28 @@ def _refusal(call: Callable[[], object]) -> str:
     return f"{caught.value.code}: {caught.value.message} {caught.value.hint}"
 
 
+@pytest.mark.promise("S4.12.nodes.silent", "S4.12.nodes.once")
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_stop_that_never_arrived_ends_nothing_and_is_no_reason(own_pair: Pair, *, is_killed: bool) -> None:
+    """The node's server dies before it takes it: the command ends by itself later, and that is what its record says."""
+    with own_pair.client() as client:
+        process = client.start("read x; exit 4", backend="far", stdin="pipe")
+        os.kill(own_pair.far.pid, signal.SIGSTOP)
+        with pytest.raises(BackendUnavailable, match="not known"):
+            process.cancel()
+    own_pair.far.restart()
+    if is_killed:
+        own_pair.near.restart()
+    own_pair.connected()
+    with own_pair.client() as client:
+        process = client.get(process.process_id)
+        wait_until(lambda: process.info().is_reachable)
+        process.write(b"\n")
+        info = process.wait(PATIENCE_S)
+        assert (info.state, info.exit_code, info.cause, info.error) == ("exited", 4, None, None)
+        client.remove(process.process_id)
+
+
 @pytest.mark.promise("S4.12.nodes.silent")
 def test_a_start_that_never_arrived_runs_when_the_node_is_back(own_pair: Pair, tmp_path: Path) -> None:
     """The server stood still before it took the request: it takes it once."""

@@ -25,7 +25,7 @@ from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.spec import Spec
 from outlive.protocols.frames import ExitRecord, decode_end, decode_exit, decode_pid
-from outlive.protocols.keeper import Flags, Phase
+from outlive.protocols.keeper import CauseCode, Flags, Phase
 
 _MAX_PID, _MAX_CODE = 2**31 - 1, 255
 _MAX_NS = 10 * 365 * 86400 * 10**9  # ten years
@@ -64,7 +64,7 @@ class RemoteProcess:
         beginning: Held while its start is asked for.
         note: Says in one sentence which caller asked for its end.
         pid: The pid on the node; 0 as long as it is not known.
-        cause: Why it was ended, as `CauseCode`.
+        cause: Why it was ended, or why its end is wanted here, as `CauseCode`.
         descendants: How many processes are left of its tree.
         size: Rows and columns of its terminal, as they were set last.
     """
@@ -234,9 +234,11 @@ class RemoteProcess:
             self._kind = _KINDS[state]
             self._code = _number(view.exit_code, _MAX_CODE) or _number(view.exit_signal, _MAX_CODE)
             self._duration_ns = self._duration_ns or _duration_ns(view)
-            if view.cause is not None:
-                self.cause = self.cause or _CAUSES.index(Cause(view.cause))
-            self.note = self.note or (view.error or "")
+            said = 0 if view.cause is None else _CAUSES.index(Cause(view.cause))
+            # The node knows why; which caller asked for it is known here, and every stop is a cancel there. One that was asked for
+            # may have been lost with the link, or have come too late.
+            if said != CauseCode.CANCEL or not self.cause:
+                self.cause, self.note = said, view.error or ""
             self._is_complete = self._is_complete or view.is_complete
             self.descendants = _number(view.descendants, _MAX_PID)
             self.is_closed = self.is_closed or view.is_closed
@@ -303,7 +305,9 @@ class RemoteProcess:
             flags |= Flags.BLOCKED if self.files.kept_bytes >= limit else Flags(0)
         out, err = self.files.sizes
         phase, code = int(self._phase), self._code
-        return (self.key, out, err, self.pid, code, phase, self.cause, int(flags), self.descendants)
+        # A stop that is only asked for is no reason yet: it may be lost on its way.
+        cause = self.cause if phase >= Phase.STOPPING else 0
+        return (self.key, out, err, self.pid, code, phase, cause, int(flags), self.descendants)
 
 
 def _duration_ns(view: NodeView) -> int:

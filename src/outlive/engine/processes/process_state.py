@@ -201,7 +201,9 @@ class ProcessState:
         state_before, was_closed = self.state, before == _DONE and not self._flags & _OPEN
         self.has_news = True
         self.pid = pid or self.pid
-        self._phase, self.cause, self.descendants = phase, cause or self.cause, descendants
+        # An end says why it came: the stop that was asked for before may have been lost on its way to a node.
+        self.cause = cause if before < _EXITED <= phase else cause or self.cause
+        self._phase, self.descendants = phase, descendants
         self._flags = flags | (self._flags & _FOR_GOOD)
         if phase >= _EXITED:
             self.code = code
