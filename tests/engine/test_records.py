@@ -101,6 +101,28 @@ async def test_removing_a_finished_process_takes_record_output_and_folder(engine
     assert process.process_id not in {record.process_id for record in listed}
 
 
+@pytest.mark.promise("S4.12.nodes.once")
+async def test_a_removed_process_is_not_started_again_under_its_id(own_house: House, tmp_path: Path) -> None:
+    """Whoever has lost the answer asks again, a client or the server whose node this is; retention removes as a caller does."""
+    ran = tmp_path / "ran"
+    command = Command(line=f"echo x >> {ran}")
+    async with an_engine(own_house.state_dir) as engine:
+        started = [await engine.starts.start(command, owner=ME) for _ in range(2)]
+        for process in started:
+            await engine.queries.wait(process)
+            await settled(engine, process)
+        await engine.records.remove(started[0])
+    nothing = Retention(max_count=0)
+    for _ in range(2):
+        async with an_engine(own_house.state_dir, retention=nothing) as engine:
+            await poll_until(lambda: not _exists(started[1].folder))
+            for process in started:
+                with pytest.raises(InvalidState, match="was removed") as refused:
+                    await engine.starts.start(command, owner=ME, process_id=process.process_id)
+                assert refused.value.code == "process_ended"
+    assert ran.read_text() == "x\nx\n"
+
+
 async def test_nobody_finds_half_a_process_that_retention_removes(own_house: House) -> None:
     async with an_engine(own_house.state_dir) as engine:
         process = await run(engine, "echo whole")

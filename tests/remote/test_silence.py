@@ -107,6 +107,32 @@ def test_a_start_whose_answer_is_lost_is_said_to_be_open_and_runs_once(
     assert mark.read_text() == "x\n"
 
 
+@pytest.mark.promise("S4.12.nodes.once")
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_start_whose_answer_is_lost_runs_once_also_where_the_node_has_removed_it(
+    own_pair: Pair, tmp_path: Path, *, is_killed: bool
+) -> None:
+    """It has ended and was removed while the link was cut: whether it ran is not known, and it is not started again."""
+    mark = tmp_path / "mark"
+    with own_pair.client() as client, own_pair.far_client() as far:
+        client.start("true", backend="far").wait(PATIENCE_S)  # the connection for requests is open
+        own_pair.proxy.mute()
+        with pytest.raises(BackendUnavailable) as caught:
+            client.start(f"echo x >> {mark}", backend="far")
+        process_id = str(caught.value.details["process_id"])
+        own_pair.proxy.cut()
+        far.get(process_id).wait(PATIENCE_S, until="closed")
+        far.remove(process_id)
+    own_pair.far.restart()
+    if is_killed:
+        own_pair.near.restart()
+    own_pair.proxy.heal()
+    with own_pair.client() as client:
+        info = client.get(process_id).wait(PATIENCE_S)
+        assert (info.state, info.exit_code) == ("lost", None)
+    assert mark.read_text() == "x\n"
+
+
 @pytest.mark.promise("S4.12.nodes.silent", "S4.12.nodes.once")
 def test_a_cancel_and_a_repeated_start_meanwhile_are_not_told_to_try_again(
     own_pair: Pair, tmp_path: Path

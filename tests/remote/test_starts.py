@@ -18,13 +18,15 @@ from outlive.backends.remote.link import NodeLink, Pauses
 from outlive.backends.remote.processes import NodeProcesses
 from outlive.backends.remote.requests import NodeRequests
 from outlive.backends.remote.starts import NodeStarts
-from outlive.core.errors import AccessDenied, LimitExceeded, OutliveError
+from outlive.core.errors import AccessDenied, InvalidState, LimitExceeded, OutliveError
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.layout import Layout
+from outlive.core.lifecycle import State
 from outlive.core.needs import Needs
 from outlive.core.spec import Spec
 from outlive.keeper.common.kernel import punch_hole
 from outlive.protocols.keeper import encode_spec
+from outlive.store.folder import read_folder
 from outlive.store.queue_store import QueueStore, WaitingCommand
 
 pytestmark = pytest.mark.anyio
@@ -114,6 +116,21 @@ async def test_a_token_that_may_start_nothing_is_not_waited_for(tmp_path: Path) 
     outcome = await _Place(tmp_path, _Node(refusal)).start(_spec(Needs(node="far")))
     assert isinstance(outcome, AccessDenied)
     assert "'far'" in outcome.message
+
+
+@pytest.mark.promise("S4.12.nodes.once")
+async def test_what_the_node_has_removed_before_it_was_heard_is_lost(tmp_path: Path) -> None:
+    """It has run there, or may have: it is no start that failed, and it is kept."""
+    refusal = InvalidState("process_ended", "It has named a process that was removed.")
+    place = _Place(tmp_path, _Node(refusal))
+    outcome = await place.start(_spec(Needs()), _ID)
+    assert isinstance(outcome, StartOutcome)
+    assert outcome.is_existing
+    assert not place.processes.by_id
+    found = await asyncio.to_thread(read_folder, place.layout.process(_ID), _ID, is_live=True)
+    assert found is not None
+    assert (found[0].record.state, found[0].record.is_closed) == (State.LOST, True)
+    assert "not known" in str(found[0].record.error)
 
 
 def _is_torn(path: str, *, ignore_errors: bool = False) -> None:

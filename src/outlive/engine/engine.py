@@ -184,7 +184,7 @@ class Engine:
 
     def _make_queries(self) -> None:
         """Make what finds processes of earlier servers, and what answers questions about processes."""
-        registry, table, redaction = self._registry, self._table, self.redaction
+        registry, table, redaction, settings = self._registry, self._table, self.redaction, self.settings
         self._recovery = Recovery(self._layout, registry, table, changes=self._changes, redaction=redaction)
         self._upkeep = Upkeep(
             self._layout,
@@ -192,7 +192,8 @@ class Engine:
             table,
             secrets=redaction.secrets,
             events=self.events,
-            owed=self.notices if self.settings.notify_on else None,
+            removed=self._pending.store.removed,
+            owed=self.notices if settings.notify_on else None,
         )
         self.reconciliation = Reconciliation(registry, table, self._recovery, self._upkeep)
         self.queries = Queries(
@@ -209,9 +210,8 @@ class Engine:
         self.search = OutputSearch(self._layout, self.queries, redaction, table=table, registry=registry)
         self.lookup = Lookup(self.queries)
         self.connections = ConnectionProcesses(table, self._recovery)
-        self.grants = Grants(self._processes, self.settings)
-        rule = self.settings.retention
-        self.disk_usage = DiskUsage(self._layout, self._upkeep, rule=rule, queries=self.queries)
+        self.grants = Grants(self._processes, settings)
+        self.disk_usage = DiskUsage(self._layout, self._upkeep, rule=settings.retention, queries=self.queries)
         self.health = Health(self._backend, registry, disk=self.disk, reconciliation=self.reconciliation)
 
     def _make_starts(self) -> None:

@@ -21,11 +21,13 @@ from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.lifecycle import Cause
 from outlive.protocols.frames import COPIED, WITHDRAWN, ExitRecord, encode_exit
 from outlive.protocols.keeper import CauseCode, decode_spec
+from outlive.store.removed_ids import RemovedIds
 from outlive.store.retention import SpentIds
 
 GroupKey = tuple[str, str]  # principal, name: groups of the same name belong to each principal separately
 _LIMITS = "limits.json"
 _ORDER = "order.json"  # ids in the order of their turns, where a caller has moved some
+_REMOVED = "removed-ids"  # the ids of processes that were removed
 _SPENT = "spent-ids"  # the ids of commands that have waited for an approval
 _END = ".end"  # the suffix of a process folder that is being made for a withdrawn command
 
@@ -61,7 +63,12 @@ def _write_once(write: Callable[[], None]) -> None:
 
 
 class QueueStore:
-    """The folder `waiting` of a state folder; one writer, the server."""
+    """The folder `waiting` of a state folder; one writer, the server.
+
+    Attributes:
+        spent: The ids of what has waited for an approval; they name nothing else.
+        removed: The ids of processes that were removed; they are not started again.
+    """
 
     def __init__(self, layout: Layout, *, fit: _Fit = _write_once) -> None:
         """Make nothing yet. `fit` calls its argument, and makes room for it on a full disk."""
@@ -69,6 +76,7 @@ class QueueStore:
         self._folder = layout.waiting
         self._fit = fit
         self.spent = SpentIds(f"{layout.waiting}/{_SPENT}")
+        self.removed = RemovedIds(f"{layout.waiting}/{_REMOVED}")
 
     def open(self) -> tuple[list[WaitingCommand], dict[GroupKey, int]]:
         """Return the waiting commands in the order of their turns, and the limits; a damaged file is left alone and ignored.
@@ -78,6 +86,7 @@ class QueueStore:
         """
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self.spent.open()
+        self.removed.open()
         waiting = []
         for name in sorted(os.listdir(self._folder)):
             if name.endswith(_END):  # a crash came before it was renamed into place

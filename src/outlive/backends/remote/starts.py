@@ -35,6 +35,11 @@ _AGAIN_S = 0.1  # between two attempts while the node is there, and its connecti
 _SECRETS_LOST = (
     "Its secrets were in the server's memory only, and the server ended before the node had it: it never ran."
 )
+_WAS_REMOVED = "process_ended"  # what a node says to a start under the id of what it has removed
+_FORGOTTEN = (
+    "The node has had it and does not know it any more: it was removed there before the answer to its start came. "
+    "Whether it ran is not known."
+)
 # Members of `Spec` that `execute` takes under the same names: always, and only where they are set.
 _AS_THEY_ARE = (
     "stdin",
@@ -172,6 +177,11 @@ class NodeStarts:
                 with contextlib.suppress(OSError):
                     await process.end_here("failed", error.message)
                 self._processes.drop(process)
+            elif error.code == _WAS_REMOVED:
+                with contextlib.suppress(OSError):
+                    await process.end_here("lost", _FORGOTTEN)
+                self._processes.drop(process)
+                return StartOutcome(pid=0, started_ns=time.time_ns(), is_existing=True)
             else:
                 await self._processes.discard(process)
             raise self._refused(process, error) from error
@@ -209,7 +219,10 @@ class NodeStarts:
         except BackendUnavailable:
             raise
         except OutliveError as error:
-            await process.end_here("failed", self._refused(process, error).message)
+            if error.code == _WAS_REMOVED:
+                await process.end_here("lost", _FORGOTTEN)
+            else:
+                await process.end_here("failed", self._refused(process, error).message)
             self._processes.publish(process)
             self._processes.drop(process)
 

@@ -27,6 +27,7 @@ from outlive.keeper.common.disk import Reserve
 from outlive.store.folder import UNFILTERED, bytes_on_disk, read_folder
 from outlive.store.owed_notices import OwedNotices
 from outlive.store.registry import Registry
+from outlive.store.removed_ids import RemovedIds
 from outlive.store.retention import Candidate, ClockReading, Retention, RetentionClock, select_removable
 from outlive.store.rows import ProcessFilter, StoredProcess, to_ns
 from outlive.store.search.log_index import INDEX_FILE
@@ -113,9 +114,10 @@ class Upkeep:
         *,
         secrets: Secrets,
         events: EventPublisher,
+        removed: RemovedIds,
         owed: OwedNotices | None = None,
     ) -> None:
-        """Take the files, what lives, and what a removed process must be taken out of.
+        """Take the files, what lives, what a removed process must be taken out of, and what remembers its id.
 
         What is `owed` is notified of by this server, so that these processes are kept until then; None where it notifies of nothing.
         """
@@ -125,6 +127,7 @@ class Upkeep:
         self._secrets = secrets
         self._events = events
         self._owed = owed
+        self._removed = removed
         self._time = RetentionTime(layout, registry)
         self._reserve = Reserve(layout.root)
         # Folders that say nothing of an end. Each is entered as lost or as never run, and either may be wrong: the keeper
@@ -234,7 +237,14 @@ class Upkeep:
         """
         self._registry.remove([process_id])
         folder = self._layout.process(process_id)
-        doomed = await asyncio.to_thread(self._reserve.fit, lambda: _set_aside(folder))
+
+        def set_aside() -> str:
+            self._removed.add(
+                process_id
+            )  # first: a kill in between leaves the process, which is found before its id is
+            return _set_aside(folder)
+
+        doomed = await asyncio.to_thread(self._reserve.fit, set_aside)
         if letting_go is not None:
             letting_go()
             self._registry.remove([process_id])  # its state may have been filed meanwhile

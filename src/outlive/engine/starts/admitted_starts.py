@@ -214,7 +214,7 @@ def _refuse(
     *,
     outcomes: StartOutcomes,
 ) -> None:
-    """Record that a start was refused: to its caller, who asks again under the same id, or for all who know it as one that waits."""
+    """Record that a start was refused: to its caller, which may ask again under the same id, or for all that know it as one that waits."""
     if told is None or told.done():
         outcomes.never_started(process, cause=Cause.NONE, error=error.message)
     else:

@@ -143,11 +143,13 @@ class StartQueue:
         return State.QUEUED if is_full else State.STARTING
 
     def check_unspent(self, process_id: ProcessId) -> None:
-        """Let an id pass under which no command has waited for an approval before.
+        """Let an id pass under which no command has waited for an approval before, and no process was removed.
 
         Raises:
+            InvalidState: `process_ended`: its process was removed.
             InvalidRequest: It is spent.
         """
+        self._pending.store.removed.check(process_id)
         self._pending.store.spent.check(process_id)
 
     def count(self, process: Process) -> None:
