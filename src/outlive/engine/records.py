@@ -79,9 +79,8 @@ class Records:
         except OSError as error:
             text = f"Tags and name cannot be written: {error.strerror}."
             raise StoreCorrupt("store_corrupt", text) from error
-        self._limits.leave(process)
-        process.relabel(labels)
-        self._limits.enter(process)
+        with self._limits.changing_group(process):
+            process.relabel(labels)
         self._registry.put(process.stored)
         if (
             process.is_ended

@@ -13,17 +13,17 @@ it runs in tasks of the engine: a caller that goes away must not leave a command
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
-from collections import deque
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import Protocol, Self
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from outlive.core.errors import BackendUnavailable, LimitExceeded
 from outlive.core.lifecycle import Cause, State
+from outlive.engine.processes.group_lines import GroupLines, line_of
 from outlive.engine.processes.places import Places
 from outlive.engine.processes.process import Process
 from outlive.store.queue_store import GroupKey, QueueStore, WaitingCommand
@@ -125,90 +125,21 @@ class PendingStarts:
         return task
 
 
-_Waiting = tuple[Process, WaitingCommand]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLine:
-    """One group: how many of it run at once (None: any number), how many do, and the ids of what waits, the next first."""
-
-    limit: int | None
-    running: int
-    waiting: tuple[str, ...]
-
-
 class StartAdmission(Protocol):
-    """What starts a command whose turn it is (`start_queue.StartQueue`)."""
+    """What starts a command whose turn it is (`admitted_starts.AdmittedStarts`)."""
 
     async def admit(self, process: Process, command: WaitingCommand) -> bool:
         """Start it; False: it waits again, for a place elsewhere. Must not raise."""
 
 
-class LineOrder:
-    """Shows the lines of all groups and moves what waits in them. On the engine's loop only; the order is kept in a thread.
-
-    The dictionaries are those of `ConcurrencyLimits`, which fills and empties them.
-    """
-
-    def __init__(
-        self,
-        store: QueueStore,
-        *,
-        limits: Mapping[GroupKey, int],
-        running: Mapping[GroupKey, set[bytes]],
-        lines: Mapping[GroupKey, deque[_Waiting]],
-    ) -> None:
-        """Take what changes all the time, and where the order is kept."""
-        self._store = store
-        self._limits = limits
-        self._running = running
-        self._lines = lines
-
-    async def move(self, process: Process, places: int) -> bool:
-        """Put a command so many places back in its line, or forward where that is negative; False where it is in none.
-
-        The new order survives a crash. Of the two ends none is passed.
-
-        Raises:
-            LimitExceeded: `disk_full`: it cannot be kept, and nothing is moved.
-        """
-        line = self._lines.get(_line(process), deque())
-        old = next((place for place, one in enumerate(line) if one[0] is process), None)
-        if old is None or _key(process) is None:
-            return False
-        command = line[old]
-        del line[old]
-        line.insert(max(0, min(len(line), old + places)), command)
-        ids = [one.process_id for each in self._lines.values() for _, one in each]
-        try:
-            await asyncio.to_thread(self._store.keep_order, ids)
-        except OSError as error:
-            now = self._lines.get(_line(process), deque())
-            if command in now:  # its turn may have come meanwhile
-                now.remove(command)
-                now.insert(min(old, len(now)), command)
-            raise LimitExceeded("disk_full", f"The order cannot be kept: {error.strerror}.") from error
-        return True
-
-    def lines(self, principal: str) -> dict[str, GroupLine]:
-        """Return the groups of a principal that run something, wait or have a limit, by name."""
-        found = {*self._limits, *self._running, *self._lines}
-        return {
-            key[1]: GroupLine(
-                limit=self._limits.get(key),
-                running=len(self._running.get(key, ())),
-                waiting=tuple(one.process_id for _, one in self._lines.get(key, ())),
-            )
-            for key in sorted(found)
-            if key[0] == principal
-        }
-
-
 class ConcurrencyLimits:
     """The groups of all principals. On the engine's loop only; files are written in threads.
 
+    Whenever nothing happens, this is so: each command that has its turn (`lines`) has asked for a place and has none, and no
+    command without a turn has one or waits for one. All that changes a turn ends in `_advance` or `_give_back`.
+
     Attributes:
-        order: Shows and changes the order of what waits.
+        lines: What runs, and what waits in which order.
         places: Which of them have a place on a machine.
     """
 
@@ -217,23 +148,20 @@ class ConcurrencyLimits:
         self._pending = pending
         self.places = places
         self._admission: StartAdmission | None = None
-        self._limits: dict[GroupKey, int] = {}
-        self._running: dict[GroupKey, set[bytes]] = {}
-        self._lines: dict[GroupKey, deque[_Waiting]] = {}
-        self.order = LineOrder(pending.store, limits=self._limits, running=self._running, lines=self._lines)
+        self.lines = GroupLines()
 
     async def open(self) -> list[WaitingCommand]:
         """Return the commands that wait since an earlier server; `rejoin` each of them, then `begin`."""
         waiting, limits = await asyncio.to_thread(self._pending.store.open)
-        self._limits.update(limits)
+        self.lines.limits.update(limits)
         return waiting
 
     def begin(self, admission: StartAdmission) -> None:
         """Have `admission` start what the limits allow, now and from now on."""
         self._admission = admission
         self.places.begin(self.advance)
-        for key in list(self._lines):
-            self._advance(key)
+        turns = {one for key in self.lines.keys for one in self.lines.turns(key)}
+        self._admit(one for one in self.lines if one in turns)  # by age: so they ask for places
 
     def close(self) -> None:
         """Admit none any more; what waits is found by the next server."""
@@ -245,47 +173,73 @@ class ConcurrencyLimits:
 
         Raises:
             LimitExceeded: `disk_full`: it cannot be kept.
+
+        Cancellation: it is changed.
         """
-        if self._limits.get(key) == limit:
+        limits = self.lines.limits
+        if limits.get(key) == limit:
             return
         if limit is None:
-            self._limits.pop(key, None)
+            limits.pop(key, None)
         else:
-            self._limits[key] = limit
+            limits[key] = limit
         try:
-            await asyncio.to_thread(self._pending.store.keep_limits, dict(self._limits))
+            await asyncio.to_thread(self._pending.store.keep_limits, dict(limits))
         except OSError as error:
             raise LimitExceeded("disk_full", f"The limit cannot be kept: {error.strerror}.") from error
-        self._advance(key)
+        finally:
+            self._advance(key)
 
-    def is_full(self, key: GroupKey) -> bool:
-        """Return whether one more has to wait."""
-        limit = self._limits.get(key)
-        return limit is not None and (len(self._running.get(key, ())) >= limit or bool(self._lines.get(key)))
+    async def move(self, process: Process, places: int) -> bool:
+        """Put a command so many places back in its line, or forward where that is negative; False where it waits for no turn.
+
+        The new order survives a crash. What has lost its turn by it waits for no place any more.
+
+        Raises:
+            LimitExceeded: `disk_full`: it cannot be kept, and nothing is moved.
+
+        Cancellation: it is moved.
+        """
+        old = self.lines.move(process, places)
+        if old is None:
+            return False
+        order = self.lines.order()
+        try:
+            await asyncio.to_thread(self._pending.store.keep_order, order)
+        except OSError as error:
+            self.lines.move(process, -len(order))  # its turn may have come meanwhile
+            self.lines.move(process, old)
+            raise LimitExceeded("disk_full", f"The order cannot be kept: {error.strerror}.") from error
+        finally:
+            self.advance(process)
+        return True
 
     def enter(self, process: Process) -> None:
         """Count a process that starts or was found running."""
-        key = _key(process)
         if process.state is State.QUEUED:
             return
         self.places.adopt(process)
-        if key is not None and not process.is_ended:
-            self._running.setdefault(key, set()).add(process.key)
+        self.lines.count(process)
+        _give_back(self.lines, self.places, line_of(process))
 
-    def leave(self, process: Process) -> None:
-        """Count a process no more, and admit the next in its place; idempotent."""
-        key = _key(process)
-        running = self._running.get(key) if key is not None else None
-        if key is None or running is None or process.key not in running:
-            return
-        running.discard(process.key)
-        if not running:
-            del self._running[key]
+    @contextlib.contextmanager
+    def changing_group(self, process: Process) -> Iterator[None]:
+        """Count a process in the group that it has at the end of a `with` block, which awaits nothing."""
+        key = line_of(process)
+        self.lines.uncount(process)
+        waits = self.lines.take_out(process)  # its machine may have refused it just now
+        yield
+        if waits is not None:
+            self.lines.put(process, waits)
+            self.advance(process)
+        self.enter(process)  # first: in the same group it is counted again, and no other one gets its turn
         self._advance(key)
 
     def ended(self, process: Process) -> None:
-        """Count a process no more that has ended or never ran, and give its place to the next; idempotent."""
-        self.leave(process)
+        """Count a process no more that has ended or never ran, and give turn and place to the next; idempotent."""
+        key = line_of(process)
+        if self.lines.uncount(process) and key in self.lines.limits:
+            self._advance(key)
         self.places.release(process)
 
     async def wait_in_line(
@@ -296,11 +250,9 @@ class ConcurrencyLimits:
         Raises:
             LimitExceeded: `disk_full`: it cannot be kept, and does not wait.
         """
-        self.rejoin(
-            process, command, is_first=is_first
-        )  # at once: the order of the calls is the order of the line
-        if process.needs is not None:  # it may have got a place meanwhile
-            self.advance(process)
+        # At once: the order of the calls is the order of the line.
+        self.rejoin(process, command, is_first=is_first)
+        self.advance(process)  # its turn or its place may have come meanwhile
         try:
             await asyncio.to_thread(self._pending.store.put, command)
         except OSError as error:
@@ -312,69 +264,69 @@ class ConcurrencyLimits:
             await self._pending.remove(command)
 
     def rejoin(self, process: Process, command: WaitingCommand, *, is_first: bool = False) -> None:
-        """Put a command that is on disk already at the end of the line, or at its beginning."""
-        line = self._lines.setdefault(_line(process), deque())
+        """Put a command that is on disk already at the end of the line, or, where it was to run, back at its beginning.
+
+        `advance` follows it; until then no other one has the turn of one that comes back.
+        """
         if is_first:
-            line.appendleft((process, command))
-        else:
-            line.append((process, command))
+            self.lines.uncount(process)
+        self.lines.put(process, command, is_first=is_first)
         self._pending.add(process, command)
 
     def step_out(self, process: Process) -> bool:
         """Take a process out of the line; return whether it was there. One whose turn has come keeps its place until it ends."""
-        key = _line(process)
-        line = self._lines.get(key)
-        if line is None:
+        if self.lines.take_out(process) is None:
             return False
-        rest = deque(one for one in line if one[0] is not process)
-        was_there = len(rest) < len(line)
-        if rest:
-            self._lines[key] = rest
-        else:
-            del self._lines[key]
-        if was_there:
-            self.places.release(process)
-        return was_there
+        self.places.release(process)
+        self._advance(line_of(process))
+        return True
 
     def advance(self, process: Process) -> None:
-        """Admit what stands in a process's line, as far as there are places."""
-        self._advance(_line(process))
+        """Admit a process that has turn and place, and look again at its line where a limit makes it one."""
+        key = line_of(process)
+        if key in self.lines.limits:
+            self._advance(key)
+        else:
+            self._admit([process])
 
     def _advance(self, key: GroupKey) -> None:
-        """Admit as many as there are places."""
-        limit = self._limits.get(key)
-        while self._admission is not None and (line := self._lines.get(key)):
-            if limit is not None and len(self._running.get(key, ())) >= limit:
-                return
-            process, command = line[0]
+        """Admit what has turn and place in a line, and have what has no turn wait for no place."""
+        self._admit(self.lines.turns(key))
+        _give_back(self.lines, self.places, key)
+
+    def _admit(self, turns: Iterable[Process]) -> None:
+        """Have processes that have their turn ask for a place, and start those that have one."""
+        for process in turns:
+            if self._admission is None or process not in self.lines:
+                continue
             if not process.is_ended and not self.places.has(process):
-                return
-            line.popleft()
-            if not line:
-                del self._lines[key]
+                self.lines.asks(process)
+                continue
+            command = self.lines.take_out(process)
+            if command is None:
+                raise AssertionError("it was in its line")
             if process.is_ended:  # withdrawn while it came back into the line
                 self._pending.forget(process)
                 continue
             process.status.admit()
-            self.enter(process)
-            self._pending.spawn(self._start(self._admission, process, command))
-
-    async def _start(self, admission: StartAdmission, process: Process, command: WaitingCommand) -> bool:
-        if not await admission.admit(process, command):
-            return True
-        self._pending.forget(process)
-        await self._pending.remove(command)
-        return True
+            self.places.adopt(process)
+            self.lines.count(process)
+            self._pending.spawn(_start(self._pending, self._admission, process, command))
 
 
-def _key(process: Process) -> GroupKey | None:
-    group = process.group
-    return None if group is None else (process.principal, group)
+def _give_back(lines: GroupLines, places: Places, key: GroupKey) -> None:
+    """Have what has no turn (any more) wait for no place; what gets one by that may stand in the same line."""
+    for process in lines.without_turn(key):
+        places.release(process)
 
 
-def _line(process: Process) -> GroupKey:
-    """Return the line that a process stands in: its group's, or one of its own, which nothing limits."""
-    return _key(process) or ("", process.process_id)
+async def _start(
+    pending: PendingStarts, admission: StartAdmission, process: Process, command: WaitingCommand
+) -> bool:
+    if await admission.admit(process, command):
+        pending.forget(process)
+        await pending.remove(command)
+    return True
 
 
 # Each start on its way holds a shim and becomes a process that wants a core. More than a few for each core are needed to

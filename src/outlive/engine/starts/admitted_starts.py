@@ -112,8 +112,10 @@ class AdmittedStarts:
         return None
 
     def _open_again(self, process: Process, *, was_given: bool = True) -> None:
-        """Have a process wait, and give the place back that the machine did not give; one that was asked for is still wanted."""
-        self._limits.leave(process)
+        """Have a process wait, and give the place back that the machine did not give; one that was asked for is still wanted.
+
+        It counts in its group until it is back in line, so that no other one takes its turn.
+        """
         if was_given:
             self.places.refused(process)
         process.status.queue_again()

@@ -92,9 +92,9 @@ class StartQueue:
             InvalidState: `not_in_line`.
             LimitExceeded: `disk_full`: the order cannot be kept.
         """
-        if not await self._limits.order.move(process, places):
+        if not await self._limits.move(process, places):
             text = "The process does not wait for its group's turn."
-            if process.record.waits_for == "place":
+            if process.state is State.QUEUED and process.needs is not None:
                 text = "What waits for a machine gets one in the order in which it came."
             raise InvalidState("not_in_line", text, details={"state": process.state.value})
 
@@ -102,7 +102,7 @@ class StartQueue:
         """Return the groups of a principal, and what is next in each."""
         return [
             GroupView(group=name, limit=one.limit, running=one.running, waiting=list(one.waiting))
-            for name, one in self._limits.order.lines(principal).items()
+            for name, one in self._limits.lines.views(principal).items()
         ]
 
     async def open(self) -> None:
@@ -139,7 +139,7 @@ class StartQueue:
         group = command.group or ""
         if command.group_limit is not None:
             await self.set_limit(owner.principal, group, command.group_limit)
-        is_full = self._limits.is_full((owner.principal, group))
+        is_full = self._limits.lines.is_full((owner.principal, group))
         return State.QUEUED if is_full else State.STARTING
 
     def check_unspent(self, process_id: ProcessId) -> None:
