@@ -1,5 +1,7 @@
 """Which node suits a command: what it needs is free, its labels are there, and the scarce ones are saved."""
 
+import tracemalloc
+
 import pytest
 
 from outlive.core.needs import Amounts
@@ -121,3 +123,20 @@ def test_what_runs_on_a_node_that_is_not_known_yet_is_counted_once_it_is() -> No
     assert fleet.free_of("late") == Amounts(cpu_milli=1000, memory_bytes=8 * GB)
     assert fleet.taken_of("late") == ["1", "2"]
     assert fleet.choose(_needs(cpu=2)) is None
+
+
+def test_demands_that_callers_think_up_do_not_pile_up() -> None:
+    fleet = _fleet(*(_node(str(number), zone="eu") for number in range(4)))
+    tracemalloc.start()
+    try:
+        held = []
+        for turn in range(3):
+            for number in range(5_000):
+                demand = _needs(cpu=0.5, label=f"{turn}-{number}")
+                assert fleet.choose(demand) is None
+                assert not fleet.able(demand)
+            held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert held[2] - held[0] < 2_000_000, "it would be seven megabytes"
+    assert fleet.choose(_needs(zone="eu")) == "0"

@@ -13,6 +13,9 @@ from outlive.core.needs import ONE_PROCESSOR, Amounts
 # best of 32 is nearly the best of all (as Nomad's and Sparrow's samples), and a choice among 1,000 nodes takes 60 us instead of
 # 3 ms of processor time (`scripts/simulate_fleet.py`).
 CANDIDATES = 32
+# What was concluded is kept for so many demands. Callers think them up, refused ones included: beyond that all are concluded anew.
+# A few kilobytes each among 1,000 nodes, and more kinds than a fleet's users have.
+_MAX_KNOWN = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +204,8 @@ class FleetRooms:
         if found is None:
             rooms = self._suitable_rooms(demand)
             names = (room.node.name for room in rooms if room.node.capacity.holds(demand.amounts))
+            if len(self._able) >= _MAX_KNOWN:
+                self._able.clear()
             found = self._able[demand] = frozenset(names)
         return found
 
@@ -234,6 +239,8 @@ class FleetRooms:
         found = self._suitable.get(key)
         if found is None:
             wanted = frozenset(demand.labels)
+            if len(self._suitable) >= _MAX_KNOWN:
+                self._suitable.clear()
             found = self._suitable[key] = [
                 room
                 for name, room in self._rooms.items()
