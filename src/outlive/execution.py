@@ -178,8 +178,10 @@ class _NodeRoutes:
         backend = self._backends.get(name)
         if backend is None:
             backend = node_backend(name, self._settings, self._layout, entry=entry, joined=self._joined)
-            self._backends[name] = backend
             await routing.table.put(name, Route(kind="node", backend=backend))
+            self._backends[name] = (
+                backend  # not before: one that could not be opened is made anew, not reached otherwise
+            )
         else:
             way = way_to(name, self._settings, entry=entry, joined=self._joined)
             await backend.reconnect(way.connection, address=way.address, pauses=way.pauses)

@@ -75,7 +75,7 @@ class _Routes:
         return {}
 
 
-class _NothingToAdopt:
+class NothingToAdopt:
     """Nothing runs on the nodes of these tests."""
 
     async def adopt(self, node: str, *, ended: bool, by: Owner) -> list[str]:
@@ -89,7 +89,7 @@ def _found(name: str, url: str = "https://a:1", word: str = "t") -> FoundNode:
 def _nodes(folder: Path, routes: _Routes) -> tuple[Nodes, FoundNodes]:
     files = NodeFiles(Layout(str(folder)))
     places = Places(StaticPlacement())
-    nodes = Nodes(files, routes, places, adoption=_NothingToAdopt(), events=EventPublisher())
+    nodes = Nodes(files, routes, places, adoption=NothingToAdopt(), events=EventPublisher())
     return nodes, FoundNodes(nodes)
 
 

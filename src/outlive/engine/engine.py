@@ -322,6 +322,7 @@ class Engine:
         await self._backend.open(self._table)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         self._pending.begin(tasks)
+        self.nodes.changes.begin(tasks)
         await self.services.open(tasks)
         self.questions.begin(tasks)
         for task in (
@@ -334,6 +335,7 @@ class Engine:
         ):
             stack.callback(task.cancel)
         stack.callback(self._limits.close)
+        stack.callback(self.nodes.changes.close)
         stack.callback(self.services.close)
         stack.push_async_callback(self.files.close)
         stack.callback(self.questions.close)

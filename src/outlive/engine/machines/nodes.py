@@ -6,6 +6,7 @@ node that is removed stays known, and unreachable.
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol, assert_never
 
 import msgspec
@@ -20,6 +21,7 @@ from outlive.core.errors import (
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import Amounts
 from outlive.core.process import Owner
+from outlive.engine.machines.changes import Changes
 from outlive.engine.machines.declared_nodes import DeclaredNodes
 from outlive.engine.machines.node_keys import NodeKeys
 from outlive.engine.machines.routes import NodeRoutes
@@ -107,6 +109,7 @@ class Nodes:
         routes: What reaches them.
         keys: What machines show that connect as nodes by themselves.
         gateways: The servers that this machine has joined; `app` sets it.
+        changes: What carries changes out, once the engine has begun it.
     """
 
     def __init__(
@@ -129,6 +132,7 @@ class Nodes:
         self._keep = self.declared.keep
         self.keys = NodeKeys(self.declared)
         self.gateways: Gateways = NoGateways()
+        self.changes = Changes()
 
     async def open(self) -> None:
         """Take over what was declared earlier; the nodes themselves are reached by the backends that were made for it."""
@@ -137,13 +141,15 @@ class Nodes:
     async def answer(self, asked: NodeRequest, *, by: Owner) -> NodeList:
         """Do what a caller asks and return all nodes, and what of the caller's waits for a place.
 
-        The audit log has every change that was asked for.
+        A change is carried out to its end, whatever becomes of its caller; the audit log has every one that was asked for.
 
         Raises:
             AccessDenied: `scope_missing`: what was started here wants to change where commands run.
             OutliveError: What each of them raises.
         """
-        outcome = NOTHING if isinstance(asked, NodesRequest) else await self._change_audited(asked, by)
+        outcome = NOTHING
+        if not isinstance(asked, NodesRequest):
+            outcome = await self.changes.carry_out(partial(self._change_audited, asked, by))
         waiting, unfit = self._places.waiting(by.principal)
         rooms = {room.node.name: room for room in self._places.rooms()}
         return NodeList(

@@ -50,6 +50,7 @@ class JoinedGateways:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End their connections; what they have started here goes on."""
+        self._tasks = None
         for _, task in self._kept.values():
             task.cancel()
         await self._stack.aclose()
@@ -93,6 +94,9 @@ class JoinedGateways:
             except BaseException:
                 spare.close()
                 raise
+            if self._tasks is None:  # the server is being stopped; it is kept, and the next one dials
+                spare.close()
+                return
             await self._end(name)
             self._begin(entry, spare)
 
