@@ -312,9 +312,8 @@ class Engine:
         stack.push_async_callback(self.redaction.close)
         await self.disk.open()
         await asyncio.to_thread(self.notices.open)
-        await self._ids.open()
-        await self.session_ends.open()
-        await self._preparation.open()
+        for one in (self._ids, self.session_ends, self._preparation):
+            await one.open()
         stack.push_async_callback(self._backend.close)
         await self.reconciliation.open()
         await self.nodes.open()
@@ -334,9 +333,8 @@ class Engine:
             tasks.create_task(FoundNodes(self.nodes).run(self.placement), name="engine placement"),
         ):
             stack.callback(task.cancel)
-        stack.callback(self._limits.close)
-        stack.callback(self.nodes.changes.close)
-        stack.callback(self.services.close)
+        for close in (self._limits.close, self.nodes.changes.close, self.services.close):
+            stack.callback(close)
         stack.push_async_callback(self.files.close)
         stack.callback(self.questions.close)
         stack.callback(self.approvals.close)

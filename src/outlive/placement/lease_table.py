@@ -199,16 +199,7 @@ class LeaseTable:
         for process_id, claim in self._claims.items():
             if not self._orders.is_pending(process_id):
                 self._check(process_id, claim, leases.get(process_id, ""))
-        self._repeat_failed()
-        for lease in report.leases if self.listener is not None else ():
-            # Of ours, and no command has it: an earlier server was killed before the start, or the command was withdrawn.
-            is_left_over = lease.is_ours and lease.process_id not in self._claims
-            if is_left_over and not self._orders.is_pending(lease.process_id):
-                self._orders.put(lease.process_id)
-        self.advance()
-
-    def _repeat_failed(self) -> None:
-        """Order again what could not be given back: a lease that another server took, which is gone, has no other owner."""
+        # What could not be given back is ordered again: the lease that a server took which is gone has no other owner.
         failed, self._failed = self._failed, {}
         for process_id, number in failed.items():
             counted_as, amounts = f"{_GOING}{number}", self._going.pop(process_id, None)
@@ -216,6 +207,12 @@ class LeaseTable:
                 self.nodes.fleet.free(counted_as)  # asked for anew, and found there
             else:
                 self._give_back(process_id, Demand(amounts=amounts), counted_as)
+        for lease in report.leases if self.listener is not None else ():
+            # Of ours, and no command has it: an earlier server was killed before the start, or the command was withdrawn.
+            is_left_over = lease.is_ours and lease.process_id not in self._claims
+            if is_left_over and not self._orders.is_pending(lease.process_id):
+                self._orders.put(lease.process_id)
+        self.advance()
 
     def advance(self) -> None:
         """Order leases for what can be placed now."""

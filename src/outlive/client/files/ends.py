@@ -10,9 +10,10 @@ from typing import Any, Protocol
 from outlive.client.channel import ClientConnection
 from outlive.client.link import ANSWER_S
 from outlive.client.runtime import Runtime
-from outlive.core.file_words import FileWord
+from outlive.core.errors import InvalidState
+from outlive.core.file_words import FileWord, shown_name
 from outlive.files.identity import this_machine
-from outlive.files.root import FileRoot
+from outlive.files.root import FileRoot, TooEarly
 
 Members = Mapping[str, Any]
 
@@ -107,6 +108,12 @@ class LocalEnd:
 
         def work() -> Members:
             written = self._root.write(name, key, offset, data, cut=cut)
+            if isinstance(
+                written, TooEarly
+            ):  # pieces are written one after the other: another program has cut it
+                raise InvalidState(
+                    "file_changed", f"What was written of {shown_name(name)} is not there any more."
+                )
             return written if seal is None else self._root.place(name, key, **seal)
 
         return await self._do(work)

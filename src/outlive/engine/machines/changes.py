@@ -1,4 +1,4 @@
-"""`Changes`: changes of nodes, each carried out to its end, whatever becomes of its caller.
+"""`NodeChanges`: changes of nodes, each carried out to its end, whatever becomes of its caller.
 
 A change is several steps: on disk, in memory, a connection. A caller that hangs up in between, by Ctrl-C of `outlive node add`, would
 leave a node that is declared and not reached, or one that is reached and not declared, until the server is started again.
@@ -16,7 +16,7 @@ _logger = logging.getLogger(__name__)
 _Outcome = TypeVar("_Outcome")
 
 
-class Changes:
+class NodeChanges:
     """Carries changes out in tasks of the engine. On the engine's loop only."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from outlive.core.errors import (
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import Amounts
 from outlive.core.process import Owner
-from outlive.engine.machines.changes import Changes
+from outlive.engine.machines.changes import NodeChanges
 from outlive.engine.machines.declared_nodes import DeclaredNodes
 from outlive.engine.machines.node_keys import NodeKeys
 from outlive.engine.machines.routes import NodeRoutes
@@ -132,7 +132,7 @@ class Nodes:
         self._keep = self.declared.keep
         self.keys = NodeKeys(self.declared)
         self.gateways: Gateways = NoGateways()
-        self.changes = Changes()
+        self.changes = NodeChanges()
 
     async def open(self) -> None:
         """Take over what was declared earlier; the nodes themselves are reached by the backends that were made for it."""
