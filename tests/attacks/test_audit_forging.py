@@ -272,6 +272,7 @@ def test_a_newest_line_that_is_cut_anywhere_is_no_break(state: Path, *, begins_f
         assert torn.reasons()[found.entries :] == ["torn_line"] * is_torn + ["started"], length
 
 
+@pytest.mark.thorough
 def test_a_server_goes_on_behind_a_line_that_was_cut(state: Path) -> None:
     torn = _Torn(state, begins_file=False)
     for length in (1, len(torn.line) // 2, len(torn.line) - 1, len(torn.line)):

@@ -104,6 +104,7 @@ def test_a_granted_token_counts_nowhere_else_and_not_longer_than_its_command(
     assert (tmp_path / "late").read_text() == "401 token_invalid\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.grant")
 def test_a_grant_is_never_more_than_its_giver_has_and_does_what_its_scope_says(
     besieged: OutliveServer,
@@ -124,6 +125,7 @@ def test_a_grant_is_never_more_than_its_giver_has_and_does_what_its_scope_says(
     assert "more than the caller's own" in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.grant")
 def test_a_grant_ends_with_its_time_and_outlives_a_killed_server(
     serve: ServerFactory, tmp_path: Path

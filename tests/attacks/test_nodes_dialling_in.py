@@ -103,6 +103,7 @@ def test_a_nodes_credential_opens_no_other_door(near: OutliveServer) -> None:
     machine.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.node")
 def test_a_second_machine_with_the_same_credential_is_not_let_in_while_the_first_lives(
     tmp_path: Path,
@@ -139,6 +140,7 @@ def test_a_node_that_says_nonsense_ends_its_own_connection_alone(near: OutliveSe
     last.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.node")
 def test_a_gateway_behind_the_same_host_is_not_the_owner_of_what_another_has_started(
     near: OutliveServer, tmp_path: Path
@@ -191,6 +193,7 @@ def test_what_other_machines_call_themselves_controls_no_terminal(tmp_path: Path
             ] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.node")
 def test_a_gateway_that_ends_each_session_at_once_is_dialled_ever_more_seldom(tmp_path: Path) -> None:
     came: list[float] = []

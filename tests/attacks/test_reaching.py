@@ -225,6 +225,7 @@ def test_every_verb_that_changes_something_is_tried() -> None:
     assert changing == {*_ATTEMPTS, *_STARTS, *_FILES, *_APPROVALS} - _WITHOUT_SCOPE
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.reach_inside")
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("profile", ["guarded", "workspace"])
@@ -247,6 +248,7 @@ def test_a_command_acts_by_no_door_on_a_process_with_a_weaker_profile(
         scene.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.reach_inside")
 @pytest.mark.timeout(240)
 def test_the_same_verbs_work_on_processes_of_its_own_profile(besieged: OutliveServer, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests.support.server import OutliveServer, run_outlive
 _PREFIX = "olv_"
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.token")
 def test_what_is_no_token_of_ours_is_refused_and_does_not_fall_back_to_the_user(
     besieged: OutliveServer,
@@ -218,6 +219,7 @@ async def _ask(
             assert heard, message
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.token", "A.owner")
 def test_a_process_outlives_the_token_and_belongs_to_its_name(serve: ServerFactory, tmp_path: Path) -> None:
     server = serve()

@@ -9,6 +9,7 @@ from tests.terminals.doors import DOORS, Refused, caller_of
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S3.6", "S3.7.missing", "S3.5")
 async def test_every_door_opens_uses_and_closes_terminals_in_vs_code(bridge: OutliveServer) -> None:
     for door in DOORS:

@@ -18,6 +18,7 @@ def _stop(process: Process) -> None:
 _ASKS = "read -s -p 'Password: ' secret; echo; echo got ${#secret}; read -p 'Sure? ' sure; echo $sure"
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("N.answer")
 def test_a_password_is_typed_unseen_and_is_nowhere(served: OutliveServer, client: Client) -> None:
     process = client.start(_ASKS, pty=True)
@@ -53,6 +54,7 @@ def _answered(served: OutliveServer, process: Process, text: bytes, *words: str)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("N.answer")
 def test_a_process_that_asks_nothing_gets_nothing(served: OutliveServer, client: Client) -> None:
     process = client.start("sleep 1000", pty=True)

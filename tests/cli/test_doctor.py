@@ -193,6 +193,7 @@ def task_group() -> Iterator[Path]:
     group.rmdir()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shims", ["programs", "forks"])
 def test_as_many_commands_fit_into_a_control_group_as_it_says_and_its_end_ends_nobody(
     tmp_path: Path, task_group: Path, shims: str

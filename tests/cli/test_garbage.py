@@ -39,6 +39,7 @@ async def _wait_for_end(knot: "weakref.ref[_Knot]", seconds: float) -> bool:
     return knot() is None
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("seldom")
 async def test_garbage_goes_in_a_quiet_moment() -> None:
     with collecting_when_quiet():
@@ -47,6 +48,7 @@ async def test_garbage_goes_in_a_quiet_moment() -> None:
     assert not await _wait_for_end(_tie(), 1), "nobody looks any more"
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("seldom")
 async def test_nobody_looks_while_there_is_much_to_do() -> None:
     with collecting_when_quiet():

@@ -80,6 +80,7 @@ def test_a_stop_that_is_killed_is_repeated(own_house: House, marker: Marker, tmp
     assert _stop(own_house.state_dir).stderr == "No keeper runs.\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not CAN_BECOME, reason="only root can be another user")
 def test_what_cannot_be_ended_is_counted_and_named_and_may_be_asked_for_again() -> None:
     """A command of an ordinary user that has become root (sudo) is not the keeper's to kill."""

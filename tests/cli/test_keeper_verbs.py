@@ -89,6 +89,7 @@ async def test_upgrade_replaces_both_and_every_command_goes_on(own_server: Outli
         assert "Upgraded in" in _keeper("upgrade", own_server.state_dir).stdout
 
 
+@pytest.mark.thorough
 async def test_stop_kill_reaches_processes_that_nobody_keeps_any_more(tmp_path: Path) -> None:
     """Server, supervisor and guardian dead at once: only a new keeper can end what they left."""
     state_dir = tmp_path / "state"
@@ -109,6 +110,7 @@ async def test_stop_kill_reaches_processes_that_nobody_keeps_any_more(tmp_path: 
         assert not is_alive(started["pid"])
 
 
+@pytest.mark.thorough
 def test_a_supervisor_that_hangs_is_asked_again_when_it_was_replaced(serve: ServerFactory) -> None:
     server = serve(OUTLIVE_KEEPER_HUNG_TICKS=1)  # by default the guardian waits 5 s
     hung = _status(server.state_dir)["supervisor"]["pid"]

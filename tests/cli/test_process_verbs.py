@@ -56,6 +56,7 @@ def test_flags_stand_in_any_form_and_order(served: OutliveServer, client: Client
     assert long == json.loads(_outlive(served, "ps", "--limit=50", "--json", "-a").stdout)
 
 
+@pytest.mark.thorough
 def test_a_process_is_called_by_its_id_the_ids_end_or_its_pid(
     served: OutliveServer, client: Client, gate: Gate
 ) -> None:
@@ -97,6 +98,7 @@ def test_wait_exits_as_the_process_did(served: OutliveServer, client: Client, ga
     assert _outlive(served, "wait", never.process_id, signaled.process_id).returncode == 128 + 15
 
 
+@pytest.mark.thorough
 def test_wait_shows_at_a_terminal_how_far_it_is_and_nothing_elsewhere(
     served: OutliveServer, client: Client, gate: Gate
 ) -> None:
@@ -110,6 +112,7 @@ def test_wait_shows_at_a_terminal_how_far_it_is_and_nothing_elsewhere(
     assert (elsewhere.stdout.count("\n"), elsewhere.stderr) == (2, "")
 
 
+@pytest.mark.thorough
 def test_logs_show_streams_apart_the_last_lines_and_matching_lines(
     served: OutliveServer, client: Client
 ) -> None:
@@ -147,6 +150,7 @@ def test_the_quick_and_the_thorough_way_to_a_log_say_the_same(served: OutliveSer
         assert quick.stdout
 
 
+@pytest.mark.thorough
 def test_a_log_needs_no_server(tmp_path: Path) -> None:
     with OutliveServer(tmp_path / "state") as server:
         with Client(server.state_dir, start_server=False) as client:
@@ -158,6 +162,7 @@ def test_a_log_needs_no_server(tmp_path: Path) -> None:
         assert _outlive(server, "logs", "--no-start", "zzzzzz").returncode == 1
 
 
+@pytest.mark.thorough
 def test_logs_begin_at_a_moment(served: OutliveServer, client: Client) -> None:
     """The moments are those that the keeper has noted for what was really written."""
     process = _ended(client.start("echo early; sleep 0.3; echo later >&2; sleep 0.3; echo last"))
@@ -211,6 +216,7 @@ def test_logs_as_json_are_a_line_for_each_piece(served: OutliveServer, client: C
     assert json.loads(match) == told
 
 
+@pytest.mark.thorough
 def test_send_writes_text_keys_and_the_end(served: OutliveServer, client: Client) -> None:
     process = client.start("cat", stdin="pipe")
     assert _outlive(served, "send", process.process_id, "hello world").returncode == 0

@@ -205,6 +205,7 @@ def test_shells_complete_short_ids_of_this_project(
     assert complete_words(["logs", "--state-dir", str(tmp_path / "none"), ""]) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.names.echo", "W.names", "W.names.unique")
 def test_a_name_is_what_every_verb_takes_and_says(served: OutliveServer, project: Path, gate: Gate) -> None:
     started = _in(project, served, "run", "-d", "--name", "web", "--json", "-c", f"echo hello; {gate.wait}")

@@ -117,6 +117,7 @@ def test_every_verb_is_one_that_asks_the_server_or_one_that_does_not() -> None:
     assert without | set(_CALLS) == set(_VERBS)
 
 
+@pytest.mark.thorough
 def test_every_error_and_every_verb_answer_in_one_line_with_what_to_type_next(world: World) -> None:
     """Each error at one verb, each verb with three errors: exit code, one sentence, a hint in the command line's own words."""
     rounds = zip(

@@ -28,6 +28,7 @@ def _output(process: Process) -> bytes:
     return b"".join(item.data for item in process.tail().items if hasattr(item, "data"))
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.rerun")
 def test_a_command_runs_again_as_it_did(served: OutliveServer, client: Client, tmp_path: Path) -> None:
     """Folder, environment, labels, bounds, name, and both forms of a command; the new one says which it repeats."""
@@ -77,6 +78,7 @@ def test_a_script_and_a_line_of_any_length_run_again(served: OutliveServer, clie
         assert _output(second) == _output(first)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.rerun")
 def test_restart_ends_what_lives_and_rerun_leaves_it(
     served: OutliveServer, client: Client, gate: Gate

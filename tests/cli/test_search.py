@@ -16,6 +16,7 @@ from tests.cli.launching import environment
 from tests.support.server import OutliveServer, outlive_command, run_outlive
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.search")
 def test_a_text_is_found_in_every_output_with_what_its_process_is_called(
     served: OutliveServer, client: Client, tmp_path: Path
@@ -42,6 +43,7 @@ def test_a_text_is_found_in_every_output_with_what_its_process_is_called(
     assert (code, json.loads(lines[0])["process_id"]) == (0, named.process_id)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.search")
 def test_a_long_search_shows_at_a_terminal_that_it_goes_on_and_its_lines_go_to_stdout(
     served: OutliveServer, client: Client

@@ -22,6 +22,7 @@ from tests.support.rpc import connect
 _READY = ("--print-json", "--jsonrpc-port", "0")
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.1")
 def test_the_ready_line_is_one_line_of_json_and_nothing_else_is_on_stdout(tmp_path: Path) -> None:
     state_dir = tmp_path / "state"
@@ -40,6 +41,7 @@ def test_the_ready_line_is_one_line_of_json_and_nothing_else_is_on_stdout(tmp_pa
         assert not (state_dir / "server.sock").exists()
 
 
+@pytest.mark.thorough
 def test_without_a_ready_line_a_banner_says_where_and_what_to_try(tmp_path: Path) -> None:
     with launched(tmp_path / "state", "--jsonrpc-port", "0", "--bridge-port", "0") as server:
         banner = server.said("Ctrl-C")
@@ -51,6 +53,7 @@ def test_without_a_ready_line_a_banner_says_where_and_what_to_try(tmp_path: Path
         assert (code, out) == (0, "")
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.10.allowed")
 @pytest.mark.parametrize(
     ("words", "says"),
@@ -70,6 +73,7 @@ def test_the_banner_says_what_web_pages_may_do(tmp_path: Path, words: tuple[str,
         server.end()
 
 
+@pytest.mark.thorough
 def test_the_line_to_try_works_as_printed(tmp_path: Path) -> None:
     """Every example is executed."""
     with launched(tmp_path / "state", "--jsonrpc-port", "0") as server:
@@ -91,6 +95,7 @@ def test_the_line_to_try_works_as_printed(tmp_path: Path) -> None:
             client.kill()
 
 
+@pytest.mark.thorough
 def test_a_second_server_on_the_same_folder_is_refused_by_name(tmp_path: Path) -> None:
     with launched(tmp_path / "state", *_READY) as server:
         pid = server.ready()["pid"]
@@ -101,6 +106,7 @@ def test_a_second_server_on_the_same_folder_is_refused_by_name(tmp_path: Path) -
         assert "--state-dir" in second.stderr
 
 
+@pytest.mark.thorough
 def test_a_killed_server_does_not_keep_the_folder(tmp_path: Path) -> None:
     with launched(tmp_path / "state", *_READY) as first:
         first.ready()
@@ -143,6 +149,7 @@ def test_a_taken_default_port_is_reported_and_skipped(tmp_path: Path) -> None:
             assert "--jsonrpc-port" in err
 
 
+@pytest.mark.thorough
 def test_a_port_can_be_off_and_the_unix_socket_still_answers(tmp_path: Path) -> None:
     with launched(tmp_path / "state", "--print-json", "--jsonrpc-port", "off") as server:
         assert server.ready()["ports"] == {}
@@ -187,6 +194,7 @@ def test_a_state_folder_that_the_kernel_will_not_let_be_made_is_refused() -> Non
     assert "Traceback" not in refused.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.folder")
 def test_an_open_state_folder_is_closed_to_others(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir(mode=0o755)
@@ -207,6 +215,7 @@ async def test_a_state_folder_with_a_very_long_path_works(tmp_path: Path) -> Non
         assert json.loads(status.stdout)["supervisor"]["pid"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_stopping_the_server_leaves_the_processes_and_says_so(
     tmp_path: Path, number: signal.Signals
@@ -227,6 +236,7 @@ async def test_stopping_the_server_leaves_the_processes_and_says_so(
         assert all(map(is_alive, pids))
 
 
+@pytest.mark.thorough
 async def test_stop_processes_ends_them_too(tmp_path: Path) -> None:
     with launched(tmp_path / "state", *_READY, "--stop-processes", "--grace", "0.2") as server:
         port = server.ready()["ports"]["jsonrpc"]
@@ -241,6 +251,7 @@ async def test_stop_processes_ends_them_too(tmp_path: Path) -> None:
         assert not is_alive(deaf["pid"])
 
 
+@pytest.mark.thorough
 async def test_a_second_signal_forces_the_end(tmp_path: Path) -> None:
     with launched(tmp_path / "state", *_READY, "--stop-processes", "--grace", "60") as server:
         port = server.ready()["ports"]["jsonrpc"]
@@ -272,12 +283,14 @@ def test_an_address_beyond_loopback_is_refused(tmp_path: Path) -> None:
     assert "needs TLS" in refused.stderr
 
 
+@pytest.mark.thorough
 def test_a_misspelt_variable_is_mentioned(tmp_path: Path) -> None:
     with launched(tmp_path / "state", *_READY, env={"OUTLIVE_RECONECT_GRACE": "1"}) as server:
         server.ready()
         assert "did you mean OUTLIVE_RECONNECT_GRACE?" in server.end()[2]
 
 
+@pytest.mark.thorough
 def test_the_keeper_lives_in_a_session_of_its_own(tmp_path: Path) -> None:
     """Hosts kill the process group of a server that is slow to exit: the keeper must not be in it."""
     with launched(tmp_path / "state", *_READY) as server:
@@ -300,6 +313,7 @@ sys.meta_path.insert(0, Holder())
 """
 
 
+@pytest.mark.thorough
 def test_listening_comes_before_the_heavy_imports(tmp_path: Path) -> None:
     """A server that cannot load them yet listens all the same. The time is printed; `make bench` measures it."""
     with socket.socket() as probe:

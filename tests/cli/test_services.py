@@ -105,6 +105,7 @@ after = "db"
 """
 
 
+@pytest.mark.thorough
 def test_up_d_returns_when_all_are_ready_and_down_when_all_have_ended(
     project: Path, served: OutliveServer
 ) -> None:
@@ -205,6 +206,7 @@ def test_output_goes_on_after_a_restart(project: Path, served: OutliveServer) ->
         assert process.wait(_PATIENCE_S) == 143
 
 
+@pytest.mark.thorough
 def test_logs_f_follows_all_services_across_a_restart(project: Path, served: OutliveServer) -> None:
     _write(project, _SHOP)
     _run(project, served, "up", "-d")
@@ -230,6 +232,7 @@ ready = { text = "done" }
 """
 
 
+@pytest.mark.thorough
 def test_logs_of_all_take_what_logs_of_one_take(project: Path, served: OutliveServer) -> None:
     _write(project, _TALK)
     assert _run(project, served, "up", "-d").returncode == 0

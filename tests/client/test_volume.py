@@ -42,6 +42,7 @@ def _follow_elsewhere(server: OutliveServer, twin: str, lines: int) -> None:
     assert found["grown"] < _GROWTH, f"{found['grown'] / _MIB:.1f} MiB"
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.follow.bounded")
 @pytest.mark.parametrize("twin", ["asyncio", "blocking"])
 def test_a_consumer_that_rests_holds_nobody_up_and_keeps_nothing_in_memory(

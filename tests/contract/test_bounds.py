@@ -67,6 +67,7 @@ def test_block_holds_the_process_while_nobody_releases(asker: Asker) -> None:
     assert (info.exit_code, info.cursor.stdout) == (2, len(_whole()))
 
 
+@pytest.mark.thorough
 def test_processor_time_is_bounded(asker: Asker) -> None:
     """`limits.cpu`: seconds, then SIGXCPU or SIGKILL."""
     info = asker.start("while :; do :; done", limits={"cpu": 1}).wait(PATIENCE_S)

@@ -90,6 +90,7 @@ def test_a_new_verb_is_in_the_help_and_runs(copy: Copy) -> None:
     assert '{"running":0}' in said["outlive count --json"].replace(" ", "")
 
 
+@pytest.mark.thorough
 def test_a_new_setting_is_in_the_flags_the_reference_and_what_is_shown(copy: Copy) -> None:
     said = copy.walk("## Add a setting")
     assert "--motto" in said["outlive serve --help"]

@@ -36,6 +36,7 @@ async def test_the_example_client_runs(server: OutliveServer, tmp_path: Path) ->
     assert ran.stdout.endswith("The command failed with exit code 4\n")
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.14.resume", "S0.14.once", "S0.14.clock")
 async def test_the_demonstration_survives_and_leaves_nothing(tmp_path: Path) -> None:
     """It restarts its own server with SIGKILL, and judges by itself; here it is also held to its own words."""
@@ -57,6 +58,7 @@ async def _run(folder: Path, words: str, **env: str) -> subprocess.CompletedProc
     return await to_thread.run_sync(lambda: Console(folder).run(command, PYTHONWARNINGS="error", **env))
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.start", "C.follow")
 async def test_the_client_survives_in_its_example_and_leaves_nothing(tmp_path: Path) -> None:
     ran = await _run(tmp_path, "client_survive.py", TMPDIR=str(tmp_path))

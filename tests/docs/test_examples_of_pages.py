@@ -45,6 +45,7 @@ def test_the_check_of_a_policy_answers_what_its_page_shows(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.thorough
 def test_approvals_are_listed_given_and_refused_as_the_page_shows(
     asking: OutliveServer, tmp_path: Path
 ) -> None:

@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import pytest
+
 from scripts.recording import COLOURS, INTO, LONGEST_GAP_S, draw, lines_of, recorded
 from tests.docs.pages import page
 
@@ -23,6 +25,7 @@ def _said(lines: list[str]) -> list[str]:
     return [line for line in lines if not line.startswith("line ")]
 
 
+@pytest.mark.thorough
 def test_the_picture_shows_what_the_program_prints_today(tmp_path: Path) -> None:
     committed, now = _lines(INTO.read_text(encoding="utf-8")), _lines(recorded())
     assert committed[0] == "$ python examples/survive.py"

@@ -177,6 +177,7 @@ def test_an_admin_sees_the_settings_in_effect_with_their_places_and_no_secret(tm
         assert found.keys() == shown.keys()
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.checks")
 def test_an_admin_sees_what_doctor_finds_where_the_server_runs(served: OutliveServer) -> None:
     with Client(served.state_dir, start_server=False) as client:

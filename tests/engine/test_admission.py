@@ -403,6 +403,7 @@ _WORDS = st.tuples(
 )
 
 
+@pytest.mark.thorough
 @given(chapters=st.lists(st.lists(_WORDS, max_size=12), min_size=1, max_size=3))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_happens_in_whatever_order_who_was_told_cancelled_does_not_run(

@@ -186,6 +186,7 @@ async def test_what_cannot_be_started_when_its_turn_comes_is_told_and_the_next_o
         assert await _ended(engine, last) == 5
 
 
+@pytest.mark.thorough
 async def test_a_killed_server_costs_nobody_his_place(own_house: House, tmp_path: Path) -> None:
     """SIGKILL while two run and four wait: the next server admits them in order, each once, also after a second kill."""
     root = str(Path(__file__).parents[2])

@@ -108,7 +108,7 @@ class Kills(RuleBasedStateMachine):
             self._folder.cleanup()
 
 
-TestKills = pytest.mark.promise("S4.12.nodes.joined.crash")(Kills.TestCase)
+TestKills = pytest.mark.thorough(pytest.mark.promise("S4.12.nodes.joined.crash")(Kills.TestCase))
 TestKills.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
 
 

@@ -7,6 +7,8 @@ import socket
 import sys
 from collections.abc import Callable
 
+import pytest
+
 from outlive.backends import listening_ports
 from outlive.core.command import Command
 from outlive.core.process import NOTHING, Observation
@@ -26,6 +28,7 @@ async def _seen(engine: Engine, process: Process, wanted: Callable[[Observation]
     return seen
 
 
+@pytest.mark.thorough
 async def test_a_tree_is_summed_daemons_included(engine: Engine) -> None:
     daemon = "(setsid sleep 1000 &) ; (sleep 1000 &)"
     busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"

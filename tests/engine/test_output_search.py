@@ -52,6 +52,7 @@ async def _written(engine: Engine) -> tuple[list[Process], int]:
     return processes, sum(one.log.size(0) + one.log.size(1) for one in processes)
 
 
+@pytest.mark.thorough
 async def test_two_threads_find_what_one_finds_in_the_same_order(
     own_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ async def test_what_is_at_its_own_prompt_waits_and_asks_nothing(engine: Engine, 
     await _ended(engine, process)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("N.prompt")
 @pytest.mark.parametrize(
     ("typed", "kind"),

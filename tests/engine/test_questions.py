@@ -151,6 +151,7 @@ _SERVES = _LISTENS_BESIDE.format(words="ready, press q to quit", end="\n")
 _ASKS = _LISTENS_BESIDE.format(words="Enter a value: ", end="\x1b[0m")
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("N.noticed")
 @pytest.mark.parametrize(
     ("line", "pty"),
@@ -212,6 +213,7 @@ async def test_a_paused_process_asks_again_once_it_is_resumed(
     await _ended(engine, process)
 
 
+@pytest.mark.thorough
 async def test_an_answer_ends_the_question_and_the_next_one_is_noticed(engine: Engine) -> None:
     line = "read -s -p 'Old: ' a; read -s b; read -p 'Sure? ' c; sleep 1000"
     process = await _started(engine, line, pty=True)
@@ -241,6 +243,7 @@ async def test_an_end_without_a_question_is_told(engine: Engine) -> None:
     assert process.is_complete
 
 
+@pytest.mark.thorough
 async def test_no_process_is_looked_at_for_nothing(engine: Engine, backend: _CountedBackend) -> None:
     """Not one without an input, not one that prints all the time, and none that no caller watches."""
     without = await _started(engine, "sleep 0.8", stdin="none")
@@ -257,6 +260,7 @@ async def test_no_process_is_looked_at_for_nothing(engine: Engine, backend: _Cou
         await _ended(engine, process)
 
 
+@pytest.mark.thorough
 async def test_looks_become_rare_and_callers_share_them(engine: Engine, backend: _CountedBackend) -> None:
     process = await _started(engine, "sleep 1000")
     began = asyncio.get_running_loop().time()

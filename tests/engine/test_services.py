@@ -86,6 +86,7 @@ async def test_readiness_is_seen_by_port_by_http_and_by_pattern(engine: Engine, 
         await seen(engine, tmp_path, lambda one: one["said"].state == "ready")
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("V.restart")
 async def test_a_service_that_fails_is_started_again_after_longer_and_longer_rests(
     engine: Engine, tmp_path: Path
@@ -133,6 +134,7 @@ async def test_up_again_leaves_alone_what_is_unchanged_and_stops_what_is_gone(
         assert (await engine.queries.find(before["changed"].process_id or "")).is_complete
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("V.once")
 async def test_the_next_server_goes_on_with_what_lives_and_starts_nothing_twice(
     own_house: House, tmp_path: Path

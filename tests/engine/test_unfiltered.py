@@ -226,6 +226,7 @@ async def _beside(engine: Engine, line: str) -> tuple[_Seen, bool]:
     return seen, kept is not None and kept.size is not None
 
 
+@pytest.mark.thorough
 async def test_a_line_does_not_notice_what_is_kept_beside_it(keeping: Engine) -> None:
     """Bytes of both streams and the end, compared with a run without it: over two hundred lines."""
     kept = 0

@@ -169,6 +169,7 @@ def test_a_command_stays_as_it_is_where_nothing_can_be_kept(
     assert keeping_unfiltered(command, profile, shell=shell, runner="/r", limit=None) == command
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("filter_", ["tail -c 10", "grep -c nope", "head -c 199999999"])
 async def test_a_flood_is_kept_within_bounds(keeping: Engine, filter_: str) -> None:
     """200 MB: the first bytes and the last ones, a hole between them, and no more than a step beyond the limit on disk."""
@@ -241,6 +242,7 @@ async def test_what_a_line_puts_in_its_place_is_not_read(keeping: Engine, trick:
     assert await unfiltered_of(await _run(keeping, forged)) is None
 
 
+@pytest.mark.thorough
 async def test_the_command_line_prints_it(shared_house: House, keeping: Engine) -> None:
     process = await _run(keeping, f"sh -c 'seq 3; echo {_PRINTED}; exit 6' | tail -1")
     done = await asyncio.to_thread(

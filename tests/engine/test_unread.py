@@ -32,6 +32,7 @@ async def test_a_process_whose_reader_is_gone_goes_on_after_the_grace(shared_hou
         assert (process.record.exit_code, process.status.stdout_bytes) == (0, 8 * _MB)
 
 
+@pytest.mark.thorough
 async def test_one_that_is_followed_waits_for_as_long_as_that_takes(shared_house: House) -> None:
     async with an_engine(shared_house.state_dir, reader_grace_s=0.3) as engine:
         process = await _blocked(engine)

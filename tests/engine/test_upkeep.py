@@ -67,6 +67,7 @@ async def test_a_folder_whose_start_is_just_being_carried_out_is_no_leftover(own
     assert folder.exists()
 
 
+@pytest.mark.thorough
 async def test_what_the_keeper_starts_late_for_an_earlier_server_lives_on(own_house: House) -> None:
     """Its order may be carried out while the next server looks into the folders: without an end, they are no leftovers."""
     started: list[ProcessId] = []

@@ -83,6 +83,7 @@ def _steps(scene: Scene, profile: Profile) -> tuple[tuple[str, ...], tuple[str, 
     return scene.steps(profile)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.3.walls")
 @pytest.mark.parametrize("profile", _PROFILES)
 def test_there_is_no_way_out_but_those_that_are_told_of(scene: Scene, profile: Profile) -> None:
@@ -130,6 +131,7 @@ _MUTATIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("left_out", _MUTATIONS)
 def test_without_a_step_the_attack_finds_its_ways(left_out: str) -> None:
     """The suite itself: it can see what it looks for. With a scene of its own, as the victim does not survive unchanged."""
@@ -149,6 +151,7 @@ def _has_keys() -> bool:
     return os.path.exists("/proc/keys")
 
 
+@pytest.mark.thorough
 def test_the_session_keyring_is_an_empty_one() -> None:
     """Also without the filter: what the kernel itself looks for keys in (file systems of the network) has none."""
     with Scene(user=_USERS[-1]) as scene:
@@ -176,6 +179,7 @@ def test_more_commands_run_at_the_same_time_than_a_user_may_have_keys() -> None:
         assert len({scene.house.pid(one) for one in started}) == count
 
 
+@pytest.mark.thorough
 def test_in_the_open_nearly_everything_works() -> None:
     """As an ordinary user, to whom this machine denies the rest."""
     with Scene(user=_USERS[-1]) as scene:
@@ -184,6 +188,7 @@ def test_in_the_open_nearly_everything_works() -> None:
         assert scene.victim() != before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("profile", [_WORKSPACE])
 def test_where_no_namespaces_can_be_made_there_is_no_system_v_ipc(profile: Profile) -> None:
     with Scene(user=_USERS[-1], degrade="namespaces") as scene:

@@ -54,6 +54,7 @@ def machine(tmp_path: Path) -> _Machine:
     return _Machine(tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("days", [40, -40, 4000])
 async def test_a_clock_that_is_wrong_at_a_start_costs_no_history(machine: _Machine, days: int) -> None:
     kept, marked = machine.run("echo kept", _MARK)
@@ -62,6 +63,7 @@ async def test_a_clock_that_is_wrong_at_a_start_costs_no_history(machine: _Machi
     assert kept.exists()
 
 
+@pytest.mark.thorough
 async def test_a_clock_that_jumps_while_the_server_runs_costs_no_history(machine: _Machine) -> None:
     machine.clock.set(wall_s=-40 * DAY_S)
     kept, marked = machine.run("echo kept", _MARK)
@@ -70,6 +72,7 @@ async def test_a_clock_that_jumps_while_the_server_runs_costs_no_history(machine
     assert kept.exists()
 
 
+@pytest.mark.thorough
 async def test_time_since_boot_makes_processes_old_whatever_the_clock_says(machine: _Machine) -> None:
     old, marked = machine.run("echo old", _MARK)
     machine.clock.set(wall_s=-40 * DAY_S, since_boot_s=31 * DAY_S)
@@ -77,6 +80,7 @@ async def test_time_since_boot_makes_processes_old_whatever_the_clock_says(machi
     assert not old.exists()
 
 
+@pytest.mark.thorough
 async def test_after_a_reboot_the_clock_makes_processes_a_day_older_at_most(machine: _Machine) -> None:
     kept, marked = machine.run("echo kept", _MARK)
     machine.clock.reboot()
@@ -85,6 +89,7 @@ async def test_after_a_reboot_the_clock_makes_processes_a_day_older_at_most(mach
     assert kept.exists()
 
 
+@pytest.mark.thorough
 async def test_after_a_reboot_a_clock_that_went_on_for_an_hour_is_believed(machine: _Machine) -> None:
     old, marked = machine.run("echo old", _MARK)
     machine.clock.reboot()

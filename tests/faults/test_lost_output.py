@@ -94,6 +94,7 @@ def _check_client(server: OutliveServer, process_id: str) -> None:
         assert process.wait().output_lost
 
 
+@pytest.mark.thorough
 def test_a_pipe_that_went_with_shim_and_supervisor_is_said_at_every_door(
     own_server: OutliveServer, gate: Gate
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_pipe_that_went_with_shim_and_supervisor_is_said_at_every_door(
     _check_rest(own_server, process_id, lost_bytes=None)
 
 
+@pytest.mark.thorough
 def test_a_log_that_was_cut_after_the_end_is_said_with_its_bytes(own_server: OutliveServer) -> None:
     caller = RawCaller.begin(own_server.mcp_url)
     ran = caller.call("command_execute", command="echo whole").json["result"]["structuredContent"]

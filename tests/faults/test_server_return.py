@@ -30,6 +30,7 @@ def _runs(folder: Path) -> int:
     return len((folder / "runs").read_text().split()) if (folder / "runs").exists() else 0
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("V.return")
 def test_a_killed_server_comes_back_and_restarts_go_on_without_any_client(tmp_path: Path) -> None:
     folder, state_dir = tmp_path / "p", tmp_path / "state"

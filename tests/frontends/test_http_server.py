@@ -271,6 +271,7 @@ async def test_a_failure_on_an_open_websocket_closes_it_with_1011(
             assert "reference" in caught.value.rcvd.reason
 
 
+@pytest.mark.thorough
 async def test_the_end_of_service_tells_clients_and_does_not_wait_for_those_that_do_not_read(
     tmp_path: Path,
 ) -> None:
@@ -295,6 +296,7 @@ async def test_the_end_of_service_tells_clients_and_does_not_wait_for_those_that
         await deaf.wait_closed()
 
 
+@pytest.mark.thorough
 async def test_a_request_that_the_end_of_service_cuts_off_is_no_failure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -257,6 +257,7 @@ _FRAMES = st.lists(
 )
 
 
+@pytest.mark.thorough
 @given(groups=_FRAMES, seed=st.integers(0, 1000), is_cut=st.booleans())
 def test_messages_are_the_same_however_the_bytes_come(
     groups: list[list[tuple[str, bytes, Any]]], seed: int, *, is_cut: bool

@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.house.sources import ROOT
 
 # Stands for Python and for uv: takes a second at the step whose word is in SLOW, fails at that in BROKEN.
@@ -42,6 +44,7 @@ def _set_up(folder: Path, *, at_terminal: bool, broken: str = "nothing") -> tupl
     return process.wait(30), said.decode()
 
 
+@pytest.mark.thorough
 def test_setup_shows_each_step_and_that_it_goes_on_at_a_terminal_alone(tmp_path: Path) -> None:
     code, said = _set_up(tmp_path, at_terminal=True)
     assert code == 0
@@ -50,6 +53,7 @@ def test_setup_shows_each_step_and_that_it_goes_on_at_a_terminal_alone(tmp_path:
     assert _set_up(tmp_path, at_terminal=False) == (0, "")
 
 
+@pytest.mark.thorough
 def test_a_step_of_setup_that_fails_ends_it(tmp_path: Path) -> None:
     for at_terminal in (True, False):
         code, said = _set_up(tmp_path, at_terminal=at_terminal, broken="pip install")

@@ -101,6 +101,7 @@ async def test_the_progress_pattern_gives_up_on_silence(server: OutliveServer, m
     assert marker.pids() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.18.silence")
 async def test_the_progress_pattern_does_not_disturb_a_talkative_command(server: OutliveServer) -> None:
     """S0.18: pattern 2 on a command that takes longer than the patience, but is never silent for so long."""

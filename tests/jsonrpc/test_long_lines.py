@@ -98,6 +98,7 @@ async def test_chunk_and_binary_never_cut(client: RpcClient, output: str) -> Non
     assert not any(params.get("truncated") for params in pieces)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.7", "S0.7.memory", "S0.bad.endless-line")
 async def test_a_hundred_megabytes_without_newline_cost_no_memory(
     server: OutliveServer, client: RpcClient

@@ -113,6 +113,7 @@ async def test_attach_anywhere_gives_exactly_the_rest(client: RpcClient, cut: in
     assert output_text(client.messages[before:], run.process_id) == run.stdout[cut:]
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.19.read")
 async def test_read_gives_pages_of_the_log(client: RpcClient) -> None:
     """S0.19: everything of both streams can be read from any cursor, also long after the end."""

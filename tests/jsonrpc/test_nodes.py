@@ -47,6 +47,7 @@ def test_nodes_are_added_changed_drained_resumed_and_removed(server: OutliveServ
         assert addresses(call("nodes")) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.12.nodes.joined", "A.node")
 def test_a_machine_is_invited_and_what_it_cannot_join_is_said(server: OutliveServer) -> None:
     """The code stands in no other answer and in no log; a server over a network is joined with TLS alone."""

@@ -99,6 +99,7 @@ async def test_only_a_newline_ends_a_line(client: RpcClient) -> None:
     assert run.lines == ["a\rb\r\n", text.split("\n", 1)[1]]
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.6", "S0.20.end")
 async def test_many_lines_arrive_complete_and_in_order(client: RpcClient) -> None:
     """S0.6, S0.20: `end` of each line is the number of bytes so far."""

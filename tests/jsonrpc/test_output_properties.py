@@ -69,6 +69,7 @@ def _assume_no_secret(writes: list[tuple[int, bytes]]) -> None:
         assume(not Redactor().is_suspect(_written(writes, descriptor)))
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.6", "S0.6.utf8", "S0.7", "S0.7.character", "S0.20.end")
 @_settings
 @given(writes=_writes, limit=st.sampled_from([4, 7, 64, 8192]))
@@ -96,6 +97,7 @@ async def test_lines_are_what_the_plain_way_would_have_sent(
     assert run.completed["cursor"] == ends
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.3.chunk", "S0.6.utf8", "S0.20.end")
 @_settings
 @given(writes=_writes)
@@ -114,6 +116,7 @@ async def test_chunks_joined_are_the_decoded_stream(
         assert (ends[-1] if ends else 0) == len(data)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.3.binary")
 @_settings
 @given(writes=_writes)

@@ -100,6 +100,7 @@ def test_a_stop_goes_on_when_the_shim_dies(own_house: House, marker: Marker) -> 
     until(lambda: not marker.pids(), "an empty tree")
 
 
+@pytest.mark.thorough
 def test_a_stop_goes_on_when_shim_and_supervisor_die_at_once(own_house: House, marker: Marker) -> None:
     """The stated exception is about the last bytes in the pipe, not about control."""
     process_id = own_house.start(*sh(f"trap '' TERM; echo up; {marker.sleep} & {marker.sleep} & wait"))

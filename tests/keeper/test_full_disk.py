@@ -71,6 +71,7 @@ def test_output_goes_on_byte_exact_when_there_is_space_again(small: House) -> No
     _check(small, process_id, plan)
 
 
+@pytest.mark.thorough
 def test_the_supervisor_may_die_while_the_disk_is_full(small: House) -> None:
     plan = _plan(size=3 << 20)
     ballast = _fill(small, leave_bytes=1 << 20)

@@ -31,6 +31,7 @@ def _live_a_little(house: House) -> int:
     return len(started) + 2
 
 
+@pytest.mark.thorough
 def test_what_has_ended_leaves_nothing_in_the_supervisor(own_house: House) -> None:
     """It is to run for years, and a thousand commands an hour are nothing special."""
     for _ in range(_ROUNDS):

@@ -83,6 +83,7 @@ def _outlive_everybody(house: House, gate: Gate, *, steps: tuple[str, ...] | Non
         assert not house.done(process_id)["holder_lost"]
 
 
+@pytest.mark.thorough
 def test_shims_that_ask_for_the_uid_alone_are_taken_over(
     build_house: Callable[..., House], older_shim: Path, gate: Gate
 ) -> None:

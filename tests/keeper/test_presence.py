@@ -87,6 +87,7 @@ def test_an_idle_keeper_ends_by_itself(build_house: Callable[..., House]) -> Non
     assert house.run(*sh("exit 6"))[0] == 6, "and it is started again when it is needed"
 
 
+@pytest.mark.thorough
 def test_a_keeper_with_something_to_keep_stays(build_house: Callable[..., House], gate: Gate) -> None:
     house = build_house(OUTLIVE_KEEPER_IDLE_S="0.2")
     process_id = house.start(*sh(f"{gate.wait}; exit 5"))

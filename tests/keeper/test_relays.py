@@ -159,6 +159,7 @@ def test_a_shim_that_does_not_say_that_it_holds_the_relay_is_not_waited_for(
     assert own_house.out(process_id) == _BLOCK * 6
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small file system")
 @pytest.mark.parametrize("kills", [0, 2])
 def test_a_full_disk_in_full_flow_loses_nothing(tmp_path: Path, block: Path, gate: Gate, kills: int) -> None:

@@ -39,6 +39,7 @@ def _kinds(house: House) -> set[str]:
     return {_kind(pid) for pid in house.shims()}
 
 
+@pytest.mark.thorough
 def test_plain_commands_get_the_program_and_those_with_steps_a_fork(own_house: House, gate: Gate) -> None:
     assert _kinds(own_house) == {_PROGRAM}
     plain = own_house.start(*sh(f"{gate.wait}; exit 3"))
@@ -139,6 +140,7 @@ def test_a_shim_that_is_killed_says_nothing_about_the_program(own_house: House) 
     assert "no shim here" not in own_house.log()
 
 
+@pytest.mark.thorough
 def test_supervisor_and_guardian_tell_each_other_which_program(own_house: House) -> None:
     for role in ("supervisor", "guardian", "supervisor"):
         own_house.kill(getattr(own_house, role)())

@@ -380,4 +380,4 @@ class _Streams(RuleBasedStateMachine):
             self.pumped.close()
 
 
-TestStreams = _Streams.TestCase
+TestStreams = pytest.mark.thorough(_Streams.TestCase)

@@ -145,6 +145,7 @@ def test_no_request_upsets_the_door(
     assert 200 <= answer.status < 500, answer
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.1", "S4.6")
 @settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

@@ -106,6 +106,7 @@ async def _give_up(call: anyio.CancelScope, marker: Marker) -> None:
     call.cancel()
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("M.restart", "M.handshake")
 async def test_a_client_of_the_handshake_era_keeps_working_after_a_restart(own_server: OutliveServer) -> None:
     async with _client(own_server, "legacy") as client:

@@ -20,6 +20,7 @@ _CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S1.10", "S1.10.raw")
 def test_the_documents_tools_wait_to_the_end_for_whoever_can_wait(
     serve: ServerFactory, marker: Marker
@@ -44,6 +45,7 @@ def test_the_documents_tools_wait_to_the_end_for_whoever_can_wait(
     assert (chosen["running"], chosen["success"]) == (True, None)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S1.10", "S1.5.running")
 @pytest.mark.parametrize(("name", "arguments"), _CALLS)
 def test_a_caller_of_the_later_revision_is_answered_early_and_never_that_it_failed(

@@ -88,6 +88,7 @@ def test_what_is_no_plain_call_is_judged_by_the_sdk(
     assert ("result" in answer) is (code is None)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("M.restart")
 def test_the_first_call_after_a_restart_waits_for_no_sdk(own_server: OutliveServer) -> None:
     """The SDK takes a second to import; a shared object that only it brings shows whether that happened."""

@@ -42,6 +42,7 @@ def test_a_failure_is_an_error_and_a_string_id_comes_back_as_a_string(caller: Ra
     assert (events[1][1]["id"], events[1][1]["result"]["isError"]) == ("a-7", True)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.3")
 def test_many_lines_arrive_all_and_in_order(caller: RawCaller) -> None:
     with caller.stream(BACKGROUND, 1, cmd="seq 200000") as response:

@@ -209,6 +209,7 @@ async def test_another_principal_and_another_scope_see_nothing(
     gate.open()
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("M.resources.updates")
 async def test_a_flood_is_notified_once_a_second(run: _Run) -> None:
     process = await run(a_caller(), "for n in {1..250}; do echo $n; sleep 0.01; done")

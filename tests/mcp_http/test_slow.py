@@ -24,6 +24,7 @@ def test_a_caller_that_does_not_read_holds_nobody_up_and_nothing_in_memory(
         assert memory_peak_bytes(server.pid) - before < 40 * 1024 * 1024
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.1.verbs")
 def test_a_stream_that_is_merely_open_does_not_hold_up_a_stop(own_server: OutliveServer) -> None:
     caller = RawCaller.begin(own_server.mcp_url)

@@ -145,6 +145,7 @@ def test_the_relays_own_options_choose_folder_and_tools(server: OutliveServer, t
         assert host.ask("run", command="pwd") == f"[exit 0]\n{tmp_path}/chosen"
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.project")
 def test_after_a_kill_of_the_server_the_relay_sends_the_project_again_and_no_short_id_comes_twice(
     own_server: OutliveServer, tmp_path: Path
@@ -184,6 +185,7 @@ def _found_in(folder: Path, needles: list[bytes]) -> list[str]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.project")
 def test_the_environment_of_a_host_stands_in_no_file(
     serve: ServerFactory, gate: Gate, tmp_path: Path
@@ -234,6 +236,7 @@ def test_the_environment_of_a_host_stands_in_no_file(
     assert all(re.match(r"processes/\w+/out: ", one) for one in found), found
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.project")
 def test_a_hosts_start_up_file_for_bash_is_read_and_stands_in_no_file(
     server: OutliveServer, tmp_path: Path
@@ -257,6 +260,7 @@ def test_a_hosts_start_up_file_for_bash_is_read_and_stands_in_no_file(
         assert "\n/\nunset" in other.ask("run", command='pwd; echo "${BASH_ENV-unset}"', workspace="w")
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.project")
 def test_a_start_that_waits_in_its_group_while_the_server_is_killed_is_told_truly(
     own_server: OutliveServer, gate: Gate, tmp_path: Path
@@ -322,6 +326,7 @@ def test_a_project_folder_that_is_gone_is_named(server: OutliveServer, tmp_path:
         assert host.ask("run", command="pwd") == f"[exit 0]\n{folder}"
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.project")
 def test_a_client_without_a_relay_works_where_the_server_does(tmp_path: Path) -> None:
     """Its commands, short ids and keys are of no project; hosts in projects do not see them, nor it theirs."""

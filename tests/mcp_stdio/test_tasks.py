@@ -11,6 +11,7 @@ from tests.support.processes import Gate
 from tests.support.server import OutliveServer
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("M.tasks.headers", "M.tasks.durable")
 def test_a_host_polls_a_task_through_the_relay_and_a_killed_server(tmp_path: Path, gate: Gate) -> None:
     capabilities: dict[str, object] = {"extensions": {TASKS: {}}}

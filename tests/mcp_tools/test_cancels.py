@@ -131,6 +131,7 @@ async def test_hosts_without_mcp_sessions_have_each_seen_what_they_were_shown(to
     assert (await say(toolbox, "read", other, id="p1")).endswith("\nonce")
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.waits")
 async def test_that_progress_keeps_a_host_waiting_is_learned_from_calls_that_reported_some(
     engine: Engine, monkeypatch: pytest.MonkeyPatch

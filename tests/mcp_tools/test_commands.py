@@ -283,6 +283,7 @@ async def test_a_timeout_ends_the_whole_tree(toolbox: Toolbox, tmp_path: Path) -
         os.kill(int(pid_file.read_text()), 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S1.9")
 async def test_a_timeout_is_told_while_the_grace_runs(toolbox: Toolbox, engine: Engine) -> None:
     caller = a_caller()

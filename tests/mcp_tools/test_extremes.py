@@ -108,6 +108,7 @@ async def test_a_reader_without_input_reads_its_end(
     assert (await newest_process(engine, caller)).record.exit_code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S1.4", "S4.13")
 async def test_a_script_of_three_megabytes_runs_whole(toolbox: Toolbox) -> None:
     script = "".join(f": line {number:060d}\n" for number in range(45_000)) + "echo whole; exit 7\n"

@@ -28,6 +28,7 @@ def _toolbox(engine: Engine, tools: ToolSet) -> Toolbox:
     return Toolbox(engine, ToolSettings(mcp_tools=tools))
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.filters")
 async def test_what_is_read_of_a_filters_input_has_the_exit_code_before_it(keeping: Engine) -> None:
     """A model that reads the input of `tail` sees a failed build: `exit 0` above it would say the opposite."""

@@ -193,6 +193,7 @@ async def test_a_list_shows_ports_and_what_a_script_does(toolbox: Toolbox, share
     await say(toolbox, "stop", caller, ids=["p1", "p2"], grace=0)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13")
 async def test_a_text_without_enter_says_so_where_the_line_is_still_waited_for(toolbox: Toolbox) -> None:
     """Models forget the newline, and wait for an answer that cannot come."""

@@ -114,6 +114,7 @@ async def test_an_interrupt_is_a_ctrl_c(toolbox: Toolbox, more: dict[str, object
     assert await say(toolbox, "wait", caller, ids=1, wait_s=20) == "[p1 killed by SIGINT]"
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.lenient")
 async def test_input_has_the_names_of_other_tools(toolbox: Toolbox) -> None:
     caller = a_caller()

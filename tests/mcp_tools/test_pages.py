@@ -46,6 +46,7 @@ def run(engine: Engine) -> Run:
     return ended
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.errors")
 async def test_an_error_in_the_middle_of_a_flood_is_shown_with_its_neighbours(run: Run) -> None:
     process = await run(
@@ -60,6 +61,7 @@ async def test_an_error_in_the_middle_of_a_flood_is_shown_with_its_neighbours(ru
     assert len(text) < budget + 400
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.errors")
 async def test_what_was_not_searched_for_errors_is_said_with_the_call_that_finds_them(run: Run) -> None:
     process = await run(
@@ -125,6 +127,7 @@ def _noise(folder: Path, size: int) -> Path:
     return path
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.grep")
 async def test_a_search_shows_the_first_and_the_last_of_many_matches_and_counts_all(run: Run) -> None:
     process = await run("seq 100000")
@@ -146,6 +149,7 @@ async def test_a_search_shows_the_first_and_the_last_of_many_matches_and_counts_
     assert rest.matches.count == int(found[1])
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.grep")
 async def test_lines_around_a_match_are_shown_across_what_was_skipped(run: Run) -> None:
     """Each of the neighbours may lie in another turn of 256 KiB."""
@@ -227,6 +231,7 @@ class _Steps(Generic[T]):
             yield waits_for
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.answers")
 async def test_the_loop_goes_on_while_a_page_of_very_many_lines_is_made(run: Run) -> None:
     """256 KiB may be 128,000 lines: half a second of work, which every other client would wait for."""

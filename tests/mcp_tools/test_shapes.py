@@ -101,6 +101,7 @@ async def test_times_are_shown_as_local_ones(toolbox: Toolbox, engine: Engine, f
     await engine.controls.cancel(process)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S1.4.file")
 async def test_a_script_file_lives_as_long_as_its_record(shared_house: House) -> None:
     """It survives the next server, and goes with the record when that is pruned."""

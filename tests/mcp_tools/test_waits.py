@@ -56,6 +56,7 @@ async def test_a_password_prompt_is_an_answer_that_names_a_person(toolbox: Toolb
     assert text.endswith("got 4")
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.waits")
 async def test_a_password_that_a_person_was_asked_for_is_waited_for(toolbox: Toolbox, engine: Engine) -> None:
     """The same question is no news, and a model that gets it again at once asks again at once."""
@@ -91,6 +92,7 @@ async def test_a_mark_without_a_call_stands_below_the_id_that_it_needs(toolbox: 
     assert rest.count("y\n") > 400
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.waits", "S4.13.shown")
 async def test_the_answer_of_a_slow_line_is_in_the_answer_of_its_send(toolbox: Toolbox) -> None:
     """A send waits for the next prompt, not for the echo of what it has typed."""
@@ -106,6 +108,7 @@ async def test_the_answer_of_a_slow_line_is_in_the_answer_of_its_send(toolbox: T
     assert "42" not in text
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.shown")
 async def test_sends_lose_nothing_and_show_nothing_twice(toolbox: Toolbox) -> None:
     """Numbers that no line says: each is in exactly one answer, in order, also what came between two calls."""
@@ -259,6 +262,7 @@ def test_a_call_without_progress_waits_at_most_50_seconds_whatever_it_asks() -> 
     assert raw.seconds(600) == 600
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.waits")
 async def test_the_most_is_kept_by_run_wait_and_send_and_what_goes_on_is_named(
     toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch
@@ -324,6 +328,7 @@ async def test_progress_comes_in_every_period_with_the_newest_line(
     assert len(texts) == count
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.waits")
 async def test_a_wait_for_a_text_in_a_flood_ends_at_its_time(toolbox: Toolbox, engine: Engine) -> None:
     """`yes` writes faster than a text can be looked for: the wait must not run behind it for ever."""

@@ -195,6 +195,7 @@ async def test_a_folder_that_is_gone_is_said(toolbox: Toolbox, tmp_path: Path) -
     assert await _output(toolbox, caller, "pwd", cwd="/usr") == "/usr"
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.13.workspace")
 async def test_output_cannot_damage_the_state(toolbox: Toolbox, engine: Engine) -> None:
     """Neither a flood nor what looks like the state; a file in its place that is none counts for nothing."""

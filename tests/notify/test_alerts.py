@@ -31,6 +31,7 @@ async def _until_told(server: OutliveServer, process: AsyncProcess) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("N.silence")
 async def test_a_silence_is_notified_of_once_until_the_process_writes_again(
     serve: ServerFactory, endpoint: Endpoint, tmp_path: Path
@@ -53,6 +54,7 @@ async def test_a_silence_is_notified_of_once_until_the_process_writes_again(
         assert (three["event"], len(endpoint.got)) == ("end", 3)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("N.silence")
 async def test_a_process_that_writes_is_paused_or_asked_for_nothing_is_not_silent(
     serve: ServerFactory, endpoint: Endpoint
@@ -85,6 +87,7 @@ async def test_without_the_operators_time_no_silence_can_be_asked_for(
         assert (await endpoint.came(1))[0]["event"] == "end"
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("N.silence")
 @pytest.mark.promise("N.survives")
 async def test_a_silence_that_was_notified_of_is_not_repeated_by_the_next_server_and_one_that_was_not_is(
@@ -144,6 +147,7 @@ async def test_the_disk_is_news_again_once_there_was_room(tmp_path: Path) -> Non
     assert await DiskAlert(layout, limit_bytes=1 << 60).look() is not None
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("N.ntfy")
 async def test_a_topic_of_ntfy_gets_title_priority_and_tags_and_no_command(serve: ServerFactory) -> None:
     async with Endpoint(is_json=False) as topic:

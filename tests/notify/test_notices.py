@@ -135,6 +135,7 @@ async def test_a_notice_that_was_not_delivered_when_the_server_was_killed_comes_
     await _nothing_owed(server)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("N.survives")
 async def test_a_start_that_the_keeper_reads_only_after_its_server_was_killed_is_notified_of(
     serve: ServerFactory, endpoint: Endpoint, tmp_path: Path
@@ -313,6 +314,7 @@ async def test_an_endless_answer_counts_by_its_first_line(serve: ServerFactory, 
         await _nothing_owed(server)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("N.hostile")
 @pytest.mark.parametrize(
     "answer",

@@ -69,6 +69,7 @@ def _outlive(
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.owner.rules")
 def test_a_server_that_a_client_starts_obeys_the_operators_rules_and_serves_the_same_doors(
     tmp_path: Path,
@@ -98,6 +99,7 @@ def test_a_server_that_a_client_starts_obeys_the_operators_rules_and_serves_the_
         _end_server(server.state_dir)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.owner.rules")
 def test_the_operators_key_lies_in_no_file_and_without_it_no_port_is_opened(tmp_path: Path) -> None:
     with OutliveServer(tmp_path / "state", env={"MCP_API_KEY": "key-of-the-operator"}) as server:
@@ -125,6 +127,7 @@ def test_without_the_operators_rules_no_server_starts(tmp_path: Path) -> None:
         assert _server_pid(server.state_dir) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.owner.rules")
 def test_a_project_may_tighten_what_the_operator_said_and_no_more(tmp_path: Path) -> None:
     project = tmp_path / "project"
@@ -144,6 +147,7 @@ def test_a_project_may_tighten_what_the_operator_said_and_no_more(tmp_path: Path
         _end_server(server.state_dir)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.owner.rules")
 def test_the_rules_of_the_operators_project_hold_wherever_a_client_starts_a_server(tmp_path: Path) -> None:
     """The file in the client's folder may tighten them; what would loosen or replace them is left alone."""
@@ -166,6 +170,7 @@ def test_the_rules_of_the_operators_project_hold_wherever_a_client_starts_a_serv
     assert settings["max_processes"] == "7"
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.owner.rules")
 def test_what_the_operator_named_by_a_relative_path_is_found_from_a_clients_folder(tmp_path: Path) -> None:
     """Elsewhere the same words name other files: there they would be other rules."""
@@ -223,6 +228,7 @@ def test_two_operators_refuse_each_other(own_server: OutliveServer) -> None:
     assert own_server.is_running
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.owner.stopped")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_after_an_ordered_stop_only_a_start_brings_a_server_back(
@@ -259,6 +265,7 @@ def test_after_an_ordered_stop_only_a_start_brings_a_server_back(
     _end_server(folder)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("C.owner.stopped")
 def test_a_follower_waits_for_the_operators_next_server(own_server: OutliveServer, tmp_path: Path) -> None:
     """It starts none, so that none refuses the operator's: not even after the second for which it waits for any server."""
@@ -346,6 +353,7 @@ def test_a_client_waits_for_a_service_that_comes_back(tmp_path: Path) -> None:
         assert _server_pid(server.state_dir) == server.pid
 
 
+@pytest.mark.thorough
 def test_a_port_that_another_program_took_meanwhile_keeps_no_server_from_starting(tmp_path: Path) -> None:
     """Asked for by name it ends `outlive serve`; a server that a client starts goes without that door."""
     with OutliveServer(tmp_path / "state") as server:

@@ -81,6 +81,7 @@ def test_only_a_node_that_is_there_is_asked(near: Client) -> None:
         near.start("true", backend="local2")
 
 
+@pytest.mark.thorough
 def test_what_is_heard_late_over_one_connection_tells_nothing_twice(own_pair: Pair) -> None:
     """Verbs are answered over one connection, events come over another: whichever is slow, each event is told once."""
     with own_pair.client() as client:

@@ -177,6 +177,7 @@ def test_a_copy_that_was_cut_goes_on_when_it_is_repeated(
     assert 0 <= sent < size or (cut is LineCut and not failures)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.19.copy_resumed")
 def test_a_copy_whose_program_was_killed_goes_on_when_it_is_typed_again(pair: Pair, tmp_path: Path) -> None:
     source, size = tmp_path / "source", 64 * PIECE_BYTES
@@ -197,6 +198,7 @@ def test_a_copy_whose_program_was_killed_goes_on_when_it_is_typed_again(pair: Pa
     assert sum_of(tmp_path / "copy") == sum_of(source)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.19.copy_callers")
 def test_a_caller_that_only_reads_copies_nothing(own_pair: Pair, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
@@ -312,6 +314,7 @@ async def test_lists_that_allow_one_direction_open_no_other_one_on_a_node(
     assert (tmp_path / "f").read_text() == "theirs"
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.19.copy_callers")
 def test_a_caller_inside_of_a_bounded_process_copies_nothing(own_pair: Pair, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
@@ -325,6 +328,7 @@ def test_a_caller_inside_of_a_bounded_process_copies_nothing(own_pair: Pair, tmp
     assert not (tmp_path / "copy").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S0.19.copy_callers")
 def test_the_audit_log_has_each_copy_at_both_servers(own_pair: Pair, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("text")

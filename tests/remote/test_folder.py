@@ -86,7 +86,7 @@ class Mirroring(RuleBasedStateMachine):
             shutil.rmtree(self.root)
 
 
-TestMirroring = Mirroring.TestCase
+TestMirroring = pytest.mark.thorough(Mirroring.TestCase)
 TestMirroring.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 
 

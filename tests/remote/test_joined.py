@@ -80,6 +80,7 @@ def test_a_node_that_joined_is_drained_and_removed_like_any_other(joined: Joined
         assert not (joined.far.state_dir / "gateways").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.12.nodes.joined.crash")
 def test_a_cut_link_and_killed_servers_cost_nothing(joined: JoinedPair) -> None:
     """Every way in turn, while one command writes: no byte and no code is lost, and nothing has to be joined again."""
@@ -101,6 +102,7 @@ def test_a_cut_link_and_killed_servers_cost_nothing(joined: JoinedPair) -> None:
         assert output_of(process)[0] == b"".join(b"line %d\n" % number for number in range(1, 401))
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.12.nodes.silent")
 def test_a_node_that_joined_and_says_nothing_is_told_and_comes_back(joined: JoinedPair) -> None:
     with joined.client() as client:
@@ -160,6 +162,7 @@ def test_the_old_credential_counts_until_the_new_one_is_kept(near: OutliveServer
     assert refusal_of(near, newest) == 0
 
 
+@pytest.mark.thorough
 def test_a_code_is_read_from_stdin_and_starts_the_machines_server(
     near: OutliveServer, tmp_path: Path
 ) -> None:
@@ -185,6 +188,7 @@ def test_a_code_is_read_from_stdin_and_starts_the_machines_server(
         end_keeper(far)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.12.nodes.joined.crash")
 def test_a_killed_server_of_a_node_comes_back_without_any_client(joined: JoinedPair) -> None:
     """The machine's own users may never ask for it: the guardian starts it again, and it dials."""
@@ -227,6 +231,7 @@ def test_a_machine_is_a_node_of_several_servers_and_joins_again_under_its_name(t
                 wait_until(lambda client=client: not client.nodes()[0]["processes"])  # type: ignore[misc] # as above
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.12.nodes.joined")
 def test_machines_join_and_leave_at_every_door(near: OutliveServer, tmp_path: Path) -> None:
     """JSON-RPC's `node_invite`, `node_join` and `node_leave`, and the paths of REST; a token of the scope run may do neither."""

@@ -72,6 +72,7 @@ def _room(client: Client, name: str) -> dict[str, Any]:
     return room
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("L.place")
 def test_commands_spread_over_all_machines_and_the_rest_waits(nodes: Nodes, tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
@@ -89,6 +90,7 @@ def test_commands_spread_over_all_machines_and_the_rest_waits(nodes: Nodes, tmp_
             assert output_of(one) == (b"", b"")
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("L.place")
 def test_gpus_labels_and_neighbours_decide_where(nodes: Nodes, tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
@@ -107,6 +109,7 @@ def test_gpus_labels_and_neighbours_decide_where(nodes: Nodes, tmp_path: Path) -
             assert one.wait().exit_code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("L.nodes")
 def test_a_drained_node_takes_nothing_and_one_that_is_busy_is_not_removed(
     nodes: Nodes, tmp_path: Path
@@ -132,6 +135,7 @@ def test_a_drained_node_takes_nothing_and_one_that_is_busy_is_not_removed(
         wait_until(lambda: client.fleet.list()["unfit"] == [waits.process_id])
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("L.count")
 def test_a_node_refuses_what_another_server_has_taken(nodes: Nodes, tmp_path: Path) -> None:
     """Two servers share a node: what it has no room for waits for another machine, and nothing is overbooked."""
@@ -171,6 +175,7 @@ def test_a_node_that_takes_nothing_keeps_no_command_from_the_others(nodes: Nodes
             assert one.wait(PATIENCE_S).exit_code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("L.place", "L.once")
 def test_two_servers_that_are_each_others_nodes_run_what_they_are_given(nodes: Nodes, tmp_path: Path) -> None:
     """What a node is given for its room runs there, and is not passed on, back to where it came from at the worst."""
@@ -185,6 +190,7 @@ def test_two_servers_that_are_each_others_nodes_run_what_they_are_given(nodes: N
             assert one.wait().exit_code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("L.once")
 def test_a_node_that_is_away_gets_nothing_and_loses_nothing(nodes: Nodes, tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
@@ -205,6 +211,7 @@ def test_a_node_that_is_away_gets_nothing_and_loses_nothing(nodes: Nodes, tmp_pa
         assert second.wait().exit_code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("L.once")
 def test_a_killed_server_starts_each_waiting_command_once(nodes: Nodes, tmp_path: Path) -> None:
     gate, ran = Gate(tmp_path / "gate"), tmp_path / "ran"
@@ -228,6 +235,7 @@ def test_a_killed_server_starts_each_waiting_command_once(nodes: Nodes, tmp_path
         assert sorted(ran.read_text().split()) == [str(number) for number in range(8)]
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("L.nodes.wall")
 def test_a_node_is_kept_with_its_token_for_its_owner_only(nodes: Nodes) -> None:
     with nodes.opened() as client:
@@ -283,6 +291,7 @@ def test_what_fits_on_no_single_gpu_of_a_node_waits_until_it_does(tmp_path: Path
     assert mark.read_text() == "x\n"
 
 
+@pytest.mark.thorough
 def test_a_node_gives_gpus_and_what_needs_none_is_told_of_none(nodes: Nodes) -> None:
     with nodes.opened() as client:
         for needs, told in (({"gpu": 1}, b"0\n"), ({"cpu": 1}, b"none\n")):
@@ -293,6 +302,7 @@ def test_a_node_gives_gpus_and_what_needs_none_is_told_of_none(nodes: Nodes) -> 
             assert output_of(started) == (told, b"")
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("L.unfit", "L.nodes")
 def test_what_fits_no_machine_waits_for_one_and_is_named(nodes: Nodes, tmp_path: Path) -> None:
     gate = Gate(tmp_path / "gate")
@@ -322,6 +332,7 @@ def _deeds(client: Client) -> list[tuple[str, str, str, str | None]]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("L.nodes.wall")
 def test_changes_of_nodes_are_in_the_audit_log_and_what_was_started_here_makes_none(nodes: Nodes) -> None:
     with nodes.opened() as client:

@@ -29,6 +29,7 @@ def _more(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
     return {method: count for method, count in changed.items() if count and method != "nodes"}  # heartbeats
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S4.12.nodes.trip")
 def test_a_start_is_one_request_and_brings_its_output(own_pair: Pair) -> None:
     """Whether it ends at once, or writes later: it is never asked for."""

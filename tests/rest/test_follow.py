@@ -99,6 +99,7 @@ def test_released_output_is_told_as_a_gap(rest: RestCaller) -> None:
             place = event.data["to"]
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("R.follow")
 def test_following_survives_a_killed_server_without_losing_or_repeating_a_line(
     own_server: OutliveServer,

@@ -157,6 +157,7 @@ def test_a_body_over_the_limit_is_refused_whether_it_is_announced_or_not(serve: 
         connection.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "body", [b"[" * 500_000 + b"]" * 500_000, b"[" + b"0, " * 300_000 + b"x]"], ids=["deep", "wrong"]
 )

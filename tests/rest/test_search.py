@@ -108,6 +108,7 @@ def test_a_search_that_makes_no_sense_is_refused(rest: RestCaller, query: Query)
     assert answer.json["hint"]
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("R.search")
 def test_when_the_caller_leaves_the_server_reads_no_more(own_server: OutliveServer) -> None:
     """A log of 60 GB, which takes a minute, a caller that hangs up after the first line, and what the kernel counts."""

@@ -63,6 +63,7 @@ def test_nothing_runs_before_go(command: Command, tmp_path: Path) -> None:
     assert proof.exists()
 
 
+@pytest.mark.thorough
 def test_every_exit_code_is_recorded_and_said(runner_codes: Commands) -> None:
     for code in range(256):
         command = runner_codes()

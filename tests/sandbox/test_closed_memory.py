@@ -83,6 +83,7 @@ def test_no_process_of_its_user_looks_into_the_shim_of_a_sandbox(profile: Profil
         _check(words, closed, opened=house.pid(plain))
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.memory")
 def test_no_process_of_its_user_looks_into_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -134,6 +134,7 @@ def test_the_command_line_takes_limits(server: OutliveServer) -> None:
         assert "memory=2G" in refused.stderr  # the hint
 
 
+@pytest.mark.thorough
 async def test_no_door_takes_a_limit_that_it_does_not_know(server: OutliveServer) -> None:
     """A bound that was misspelt would hold nothing, and nobody would notice."""
     async with connect(server.url) as client:

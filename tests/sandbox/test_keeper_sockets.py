@@ -91,6 +91,7 @@ def _is_refusal(path: str, answer: object) -> bool:
     return is_refused and (payload, fds) == (b"", 0) and set(reply) == {"req", "ok", "error", "message"}
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.keeper", "A.inside")
 @pytest.mark.parametrize("profile", _PROFILES, ids=lambda one: one.value)
 def test_no_socket_of_the_keeper_serves_a_command(
@@ -115,6 +116,7 @@ def beside(contained: ContainedHouse) -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.keeper", "A.inside")
 @pytest.mark.parametrize("profile", _PROFILES, ids=lambda one: one.value)
 def test_no_socket_of_a_container_serves_a_command(

@@ -22,6 +22,7 @@ _GROUPS = find_limits(os.getpid())
 _MB = 1 << 20
 
 
+@pytest.mark.thorough
 async def test_files_and_processor_time_are_limits_of_each_process(engine: Engine) -> None:
     process = await run(engine, "ulimit -n; ulimit -Hn; ulimit -t", limits=Limits(files=64, cpu_s=30))
     assert await output_of(process) == (b"64\n64\n30\n", b"")
@@ -61,6 +62,7 @@ def _exists(path: str) -> bool:
     return os.path.exists(path)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif("pids" not in _GROUPS, reason="no control group can limit processes here")
 async def test_a_fork_bomb_stays_small_and_leaves_nothing(engine: Engine, marker: Marker) -> None:
     line = f"for i in $(seq 100); do {marker.sleep} & done 2>/dev/null; wait"
@@ -76,6 +78,7 @@ async def test_a_fork_bomb_stays_small_and_leaves_nothing(engine: Engine, marker
     assert not _exists(os.path.dirname(machine.pids_file.format(f"outlive-{process.process_id}")))
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif("cpu" not in _GROUPS, reason="no control group can limit processors here")
 async def test_a_share_of_a_processor_holds_for_the_whole_tree(engine: Engine) -> None:
     """Two that would be busy for ever get a twentieth of a processor together, whatever else the machine does."""

@@ -235,6 +235,7 @@ def test_a_profile_keeps_its_promises_for_an_ordinary_user(for_nobody: Path, pro
         outside.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(
     not (_IS_ROOT and _SETPRIV and os.path.exists(_SYSTEM_PYTHON)),
     reason="becoming another user takes root, setpriv and a Python that he may run",

@@ -55,6 +55,7 @@ def served(
             yield server, own_folder(folder / "w")
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.inside", "A.token")
 @pytest.mark.parametrize("profile", list(Profile), ids=lambda one: one.value)
 def test_the_servers_socket_answers_a_command_with_its_token_only(

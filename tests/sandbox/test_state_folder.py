@@ -20,6 +20,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("A.folder")
 @pytest.mark.parametrize("user", USERS)
 def test_no_file_of_the_state_folder_can_be_opened_from_inside(user: str) -> None:

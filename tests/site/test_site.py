@@ -28,6 +28,7 @@ def pages(site: Path) -> dict[str, Page]:
     return read_site(site)
 
 
+@pytest.mark.thorough
 def test_every_page_of_the_repository_is_in_the_site(pages: dict[str, Page]) -> None:
     tracked = {path.relative_to(ROOT).as_posix() for path in tracked_files()}
     wanted = {

@@ -89,6 +89,7 @@ def test_a_dead_collector_delays_no_command_and_what_does_not_fit_is_counted(
     assert "opentelemetry" not in server.stderr.replace("outlive.observability.telemetry", "")
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("O.dead")
 def test_a_collector_that_never_answers_does_not_hold_up_the_stop(serve: ServerFactory) -> None:
     with socket.socket() as silent:
@@ -106,6 +107,7 @@ def test_a_collector_that_never_answers_does_not_hold_up_the_stop(serve: ServerF
     assert (server.state_dir / "spans").read_bytes().count(b'"process_id"') == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("O.dead")
 def test_a_collector_that_comes_back_gets_what_waited(observed: Observed) -> None:
     port = free_port()
@@ -121,6 +123,7 @@ def test_a_collector_that_comes_back_gets_what_waited(observed: Observed) -> Non
             poll(lambda: "takes telemetry again" in server.stderr)
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("O.dead")
 def test_spans_that_are_refused_for_good_do_not_hold_up_those_behind_them(
     observed: Observed, collector: Collector
@@ -136,6 +139,7 @@ def test_spans_that_are_refused_for_good_do_not_hold_up_those_behind_them(
     assert "has refused spans" in server.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("O.dead")
 def test_an_ordered_stop_sends_what_waits(observed: Observed, collector: Collector) -> None:
     server = observed(OTEL_BSP_SCHEDULE_DELAY=60_000, OTEL_METRIC_EXPORT_INTERVAL=60_000)
@@ -184,6 +188,7 @@ def test_without_the_packages_a_warning_and_the_doctor_say_how_to_get_them(
     assert _doctor(server.state_dir, env)["cure"] == _INSTALL
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("O.off")
 def test_the_doctor_says_where_telemetry_goes_and_what_is_in_the_way(
     collector: Collector, tmp_path: Path

@@ -88,6 +88,7 @@ def test_over_rest_the_parent_is_in_a_header(observed: Observed, collector: Coll
     assert collector.came(2)[1].parent_id == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("O.parent")
 def test_over_mcp_a_message_names_its_parent_or_else_its_request_does(
     observed: Observed, collector: Collector
@@ -231,6 +232,7 @@ def test_spans_that_no_collector_took_before_a_kill_are_sent_by_the_next_server(
     assert [span.attributes["outlive.process_id"] for span in collector.came(3)] == [*ids, last]
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("O.survives")
 def test_no_kill_changes_the_ids_of_a_span_or_loses_one(observed: Observed, collector: Collector) -> None:
     """Commands of all lengths, and a server that is killed again and again while they run, end, and are sent."""

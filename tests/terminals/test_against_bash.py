@@ -82,6 +82,7 @@ def _expected(command: str, home: Path) -> tuple[str, int]:
     return text, ran.returncode
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S3.7.lines")
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_random_commands_give_what_bash_gives(desk: Desk, tmp_path: Path, seed: int) -> None:

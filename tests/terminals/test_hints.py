@@ -31,6 +31,7 @@ def own_home(tmp_path: Path) -> Iterator[OutliveServer]:
         yield server
 
 
+@pytest.mark.thorough
 @pytest.mark.promise("S3.6.cli")
 @pytest.mark.parametrize("door", ["mcp", "rest", "cli"])
 async def test_a_busy_terminal_is_refused_in_the_words_of_the_door(

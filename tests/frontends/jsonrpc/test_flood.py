@@ -41,6 +41,7 @@ def _start(number: int) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": "execute", "params": params})
 
 
+@pytest.mark.thorough
 async def test_starts_of_many_connections_are_read_a_few_at_a_time_and_all_are_answered(
     tmp_path: Path,
 ) -> None:

@@ -34,6 +34,7 @@ async def test_a_kick_writes_at_once_and_needs_no_task(tmp_path: Path) -> None:
         assert tasks.started == 0
 
 
+@pytest.mark.thorough
 async def test_a_client_that_does_not_read_costs_one_waiting_task(tmp_path: Path) -> None:
     """S0.16: nothing is written or queued meanwhile, and nothing is lost."""
     written, outbox = WrittenProcess(tmp_path), TestOutbox(room=1)
