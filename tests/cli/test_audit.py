@@ -51,7 +51,7 @@ def test_every_door_is_in_the_log(served: OutliveServer, client: Client) -> None
     rest.call("GET", f"/v1/processes/{of_rest}/wait", until="closed")
     rest.call("DELETE", f"/v1/processes/{of_rest}")
     RawCaller.begin(served.mcp_url).call("execute_linux_shell_command", cmd="exit 3")
-    refused = http_get(served.port, "/v1/processes?token=abc", headers={"Origin": "http://evil.example"})
+    refused = http_get(served.port, "/v1/processes?token=uvwxyz", headers={"Origin": "http://evil.example"})
     assert refused.status == 403
     entries = _until(
         served,
@@ -69,7 +69,7 @@ def test_every_door_is_in_the_log(served: OutliveServer, client: Client) -> None
     assert (failed[0]["reason"], failed[0]["command"]) == ("not_found", "/no/such/program")
     (access,) = [entry for entry in entries if entry["what"] == "access"]
     assert (access["reason"], access["path"]) == ("foreign_origin", "/v1/processes")
-    assert "abc" not in json.dumps(access)
+    assert "uvwxyz" not in json.dumps(access)
     assert [entry["exit"] for entry in entries if entry["what"] == "exit" and entry["door"] == "mcp"] == [3]
     assert entries[0]["what"] == "server_started"
 

@@ -39,7 +39,7 @@ def _prepare(client: Client, project: Path, guess: Guess) -> None:
         with process.follow() as output:
             next(output)
     else:
-        client.start("true", name="job", project=str(project)).wait(_PATIENCE_S)
+        client.start("true", name="job", replace=True, project=str(project)).wait(_PATIENCE_S)
 
 
 def _ran(guess: Guess, folder: Path, environment: dict[str, str]) -> tuple[int | None, str]:

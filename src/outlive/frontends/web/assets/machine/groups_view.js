@@ -74,7 +74,7 @@ export function GroupsView() {
       ${scope.value !== "read" && html`<p class="deeds">${DEEDS.map(([deed, text]) => html`<${DeedButton} key=${deed} group=${group} deed=${deed} text=${text} />`)}</p>`}
       ${group.queued.length > 0 && html`<ol aria-label="Waits, by its turn">${group.queued.map((one, turn) => html`<li key=${one.process_id}><a href=${`#/log/${one.process_id}`}>${one.name ?? one.short_id ?? one.process_id.slice(-6)}</a> <code>${one.command}</code>${" "}
         <small>${one.waits_for === "approval" ? "for an approval" : `for ${duration((now.value - Date.parse(one.created_at)) / 1000)}`}</small>
-        ${by === "group" && scope.value !== "read" && one.waits_for !== "approval" && html`<${Moves} process=${one} turn=${turn} count=${group.queued.length} />`}</li>`)}</ol>`}
+        ${by === "group" && known.get(group.name)?.limit && scope.value !== "read" && one.waits_for !== "approval" && html`<${Moves} process=${one} turn=${turn} count=${group.queued.length} />`}</li>`)}</ol>`}
     </article>`)}`;
 }
 
