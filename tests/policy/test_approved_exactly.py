@@ -91,8 +91,15 @@ def test_the_id_of_what_has_waited_names_nothing_else_also_after_a_crash(
     asyncio.run(_take_back(asking, shown, removes=True))
     with pytest.raises(RpcFailure) as reused:
         asyncio.run(_queue(asking, shown, tmp_path / "evil"))
-    assert reused.value.reason == "invalid_params"
+    assert reused.value.reason == "process_ended"
     asking.restart()
+    with pytest.raises(RpcFailure) as reused:
+        asyncio.run(_queue(asking, shown, tmp_path / "evil"))
+    assert reused.value.reason == "process_ended"
+    # Ids of what was removed are forgotten one day, those of what has waited are not.
+    asking.kill()
+    (asking.state_dir / "waiting" / "removed-ids").unlink()
+    asking.start()
     with pytest.raises(RpcFailure) as reused:
         asyncio.run(_queue(asking, shown, tmp_path / "evil"))
     assert reused.value.reason == "invalid_params"
