@@ -122,8 +122,7 @@ class _Made:
 
 async def test_what_changes_nodes_goes_on_when_its_caller_hangs_up(tmp_path: Path) -> None:
     made = _Made(tmp_path)
-    async with asyncio.TaskGroup() as tasks:
-        made.nodes.changes.begin(tasks)
+    async with made.nodes:
         await made.hang_up_in_the_middle(_ADDED)
         assert list(made.routes.reached) == ["far"]
         assert [one.name for one in await asyncio.to_thread(made.files.read)] == ["far"]
@@ -140,8 +139,7 @@ async def test_a_change_that_fails_is_told_and_ends_nothing_else(tmp_path: Path)
     made.held.may_go_on.set()
     with pytest.raises(BackendUnavailable):
         await made.nodes.answer(_ADDED, by=ME)
-    async with asyncio.TaskGroup() as tasks:
-        made.nodes.changes.begin(tasks)
+    async with made.nodes:
         with pytest.raises(InvalidRequest):
             await made.nodes.answer(NodeAdd(name="far", url="none"), by=ME)
         with pytest.raises(ZeroDivisionError):
@@ -152,11 +150,10 @@ async def test_a_change_that_fails_is_told_and_ends_nothing_else(tmp_path: Path)
         made.held.may_go_on.clear()
         removal = asyncio.create_task(made.nodes.answer(NodeRemoval(name="far"), by=ME))
         await made.held.is_reached.wait()
-        made.nodes.changes.close()
-        await asyncio.wait({removal})
-        assert removal.cancelled()
-        with pytest.raises(BackendUnavailable):
-            await made.nodes.answer(_ADDED, by=ME)
+    await asyncio.wait({removal})
+    assert removal.cancelled()
+    with pytest.raises(BackendUnavailable):
+        await made.nodes.answer(_ADDED, by=ME)
 
 
 async def test_a_node_that_could_not_be_opened_is_opened_when_it_is_added_again(

@@ -312,16 +312,16 @@ class Engine:
         stack.push_async_callback(self.redaction.close)
         await self.disk.open()
         await asyncio.to_thread(self.notices.open)
-        for one in (self._ids, self.session_ends, self._preparation):
-            await one.open()
+        await self._ids.open()
+        await self.session_ends.open()
+        await self._preparation.open()
         stack.push_async_callback(self._backend.close)
         await self.reconciliation.open()
-        await self.nodes.open()
+        await stack.enter_async_context(self.nodes)
         await self.queue.open()
         await self._backend.open(self._table)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         self._pending.begin(tasks)
-        self.nodes.changes.begin(tasks)
         await self.services.open(tasks)
         self.questions.begin(tasks)
         for task in (
@@ -333,8 +333,8 @@ class Engine:
             tasks.create_task(FoundNodes(self.nodes).run(self.placement), name="engine placement"),
         ):
             stack.callback(task.cancel)
-        for close in (self._limits.close, self.nodes.changes.close, self.services.close):
-            stack.callback(close)
+        stack.callback(self._limits.close)
+        stack.callback(self.services.close)
         stack.push_async_callback(self.files.close)
         stack.callback(self.questions.close)
         stack.callback(self.approvals.close)

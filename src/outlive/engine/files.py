@@ -49,9 +49,9 @@ from outlive.operations.files import (
 Members = Mapping[str, Any]
 
 _EARLY_S = 20.0  # how long a piece waits for the one before it, which is on its way over the same connection
+_LOOK_AGAIN_S = 1.0  # another connection may have brought that one
 # What is said of what was opened; a node of an older version does not say all of it.
 _FOUND = ("entry", "machine", "folders")
-_LOOK_AGAIN_S = 1.0  # another connection may have brought that one
 
 
 class FileNodes(Protocol):

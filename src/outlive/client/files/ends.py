@@ -108,12 +108,10 @@ class LocalEnd:
 
         def work() -> Members:
             written = self._root.write(name, key, offset, data, cut=cut)
-            if isinstance(
-                written, TooEarly
-            ):  # pieces are written one after the other: another program has cut it
-                raise InvalidState(
-                    "file_changed", f"What was written of {shown_name(name)} is not there any more."
-                )
+            if isinstance(written, TooEarly):
+                # Pieces are written one after the other here: another program has cut it.
+                text = f"What was written of {shown_name(name)} is not there any more."
+                raise InvalidState("file_changed", text)
             return written if seal is None else self._root.place(name, key, **seal)
 
         return await self._do(work)

@@ -7,7 +7,8 @@ node that is removed stays known, and unreachable.
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol, assert_never
+from types import TracebackType
+from typing import Protocol, Self, assert_never
 
 import msgspec
 
@@ -21,8 +22,8 @@ from outlive.core.errors import (
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import Amounts
 from outlive.core.process import Owner
-from outlive.engine.machines.changes import NodeChanges
 from outlive.engine.machines.declared_nodes import DeclaredNodes
+from outlive.engine.machines.node_changes import NodeChanges
 from outlive.engine.machines.node_keys import NodeKeys
 from outlive.engine.machines.routes import NodeRoutes
 from outlive.engine.processes.event_publisher import EventPublisher
@@ -109,7 +110,6 @@ class Nodes:
         routes: What reaches them.
         keys: What machines show that connect as nodes by themselves.
         gateways: The servers that this machine has joined; `app` sets it.
-        changes: What carries changes out, once the engine has begun it.
     """
 
     def __init__(
@@ -132,11 +132,19 @@ class Nodes:
         self._keep = self.declared.keep
         self.keys = NodeKeys(self.declared)
         self.gateways: Gateways = NoGateways()
-        self.changes = NodeChanges()
+        self._changes = NodeChanges()
 
-    async def open(self) -> None:
+    async def __aenter__(self) -> Self:
         """Take over what was declared earlier; the nodes themselves are reached by the backends that were made for it."""
         await self.declared.open()
+        await self._changes.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Cancel changes that are being carried out; the nodes stay what they are."""
+        await self._changes.__aexit__(kind, error, trace)
 
     async def answer(self, asked: NodeRequest, *, by: Owner) -> NodeList:
         """Do what a caller asks and return all nodes, and what of the caller's waits for a place.
@@ -149,7 +157,7 @@ class Nodes:
         """
         outcome = NOTHING
         if not isinstance(asked, NodesRequest):
-            outcome = await self.changes.carry_out(partial(self._change_audited, asked, by))
+            outcome = await self._changes.carry_out(partial(self._change_audited, asked, by))
         waiting, unfit = self._places.waiting(by.principal)
         rooms = {room.node.name: room for room in self._places.rooms()}
         return NodeList(

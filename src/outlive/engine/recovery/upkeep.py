@@ -239,9 +239,8 @@ class Upkeep:
         folder = self._layout.process(process_id)
 
         def set_aside() -> str:
-            self._removed.add(
-                process_id
-            )  # first: a kill in between leaves the process, which is found before its id is
+            # First: a kill in between leaves the process, which is found before its id is.
+            self._removed.add(process_id)
             return _set_aside(folder)
 
         doomed = await asyncio.to_thread(self._reserve.fit, set_aside)

@@ -7,7 +7,8 @@ leave a node that is declared and not reached, or one that is reached and not de
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from outlive.core.errors import BackendUnavailable, OutliveError
 
@@ -17,22 +18,27 @@ _Outcome = TypeVar("_Outcome")
 
 
 class NodeChanges:
-    """Carries changes out in tasks of the engine. On the engine's loop only."""
+    """Carries changes out in tasks of its own while it is open (`async with`). On the engine's loop only."""
 
     def __init__(self) -> None:
-        """Nothing is carried out before `begin`."""
+        """Nothing is carried out yet."""
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def begin(self, tasks: asyncio.TaskGroup) -> None:
-        """From now on changes are carried out, in tasks of the engine's group."""
-        self._group = tasks
+    async def __aenter__(self) -> Self:
+        """Carry changes out from now on."""
+        self._group = await asyncio.TaskGroup().__aenter__()
+        return self
 
-    def close(self) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Cancel what is being done, and do nothing any more: the next server finds what is on disk."""
-        self._group = None
+        group, self._group = self._group, None
         for task in self._tasks:
             task.cancel()
+        if group is not None:
+            await group.__aexit__(kind, error, trace)
 
     async def carry_out(self, change: Callable[[], Awaitable[_Outcome]]) -> _Outcome:
         """Return or raise what comes of a change; it goes on when the caller is cancelled.
@@ -55,7 +61,7 @@ class NodeChanges:
 
 
 async def _outcome_of(change: Callable[[], Awaitable[_Outcome]]) -> tuple[_Outcome | None, Exception | None]:
-    """Return what comes of a change: an error is its caller's, and must not end the engine's other tasks. Outermost of its task."""
+    """Return what comes of a change: an error is its caller's, and must not end other changes. Outermost of its task."""
     try:
         return await change(), None
     except OutliveError as error:
