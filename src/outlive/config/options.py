@@ -298,13 +298,16 @@ _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
 def is_private(url: str) -> bool:
     """Return whether nothing of what goes to a WebSocket address is read on the way: over TLS, or within this machine."""
-    parts = urlsplit(url)
-    if parts.scheme == "wss" or parts.hostname == "localhost":
-        return True
+    return urlsplit(url).scheme == "wss" or is_loopback(url)
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether an address means another machine to each that uses it: its own."""
+    host = urlsplit(url).hostname or ""
     try:
-        return ipaddress.ip_address(parts.hostname or "").is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return False
+        return host == "localhost"
 
 
 def websocket_url(text: str) -> str:

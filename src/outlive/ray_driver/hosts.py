@@ -1,16 +1,15 @@
 """`RayHosts`: asks the nodes of Ray for their outlive servers, by a `NodeHost` on each."""
 
-import ipaddress
 import sys
 import time
 import traceback
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from outlive.config.options import is_loopback
 from outlive.placement.leases import FoundNode
 from outlive.ray_driver.leases import name_of
 from outlive.ray_driver.node_host import NodeHost
@@ -58,7 +57,7 @@ class RayHosts:
                 traceback.print_exc()
                 continue
             # It would be another server, on this machine, that got the token and the commands.
-            if _is_loopback(url) and asked.address != ray.util.get_node_ip_address():
+            if is_loopback(url) and asked.address != ray.util.get_node_ip_address():
                 sys.stderr.write(
                     f"the node {asked.name} is not used: its server listens for its own machine only ({url});"
                     " start Ray there with OUTLIVE_HOST=0.0.0.0 (docs/fleet.md)\n"
@@ -80,12 +79,3 @@ class RayHosts:
             .remote(address)
         )
         return actor.admit.remote(self._owner)
-
-
-def _is_loopback(url: str) -> bool:
-    """Tell whether a server's address means another machine to each that uses it."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
